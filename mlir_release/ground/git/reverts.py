@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -38,7 +39,7 @@ _SEARCH = (
 
 @dataclass(frozen=True, kw_only=True)
 class Reverting:
-    """A commit that takes changes away, or lands them again. Names: a full id or a pull request (``#123``)."""
+    """A commit that reverts others, or lands them again. Names: an id, a pull request (``#123``), a title (``"…``)."""
 
     sha: str
     seconds: int  #: when it was committed, since 1970
@@ -49,8 +50,8 @@ class Reverting:
 
     @property
     def names(self) -> set[str]:
-        """Its id, and its pull request."""
-        return {self.sha, pull_request(self.subject)} - {""}
+        """Its id, its pull request, and its title."""
+        return {self.sha, pull_request(self.subject), _title(self.subject)} - {""}
 
 
 def reverted_by(message: str, *, url: str = "", landed: bool = False) -> list[str]:
@@ -71,15 +72,27 @@ def pull_request(subject: str) -> str:
     return found[1] if found else ""
 
 
+def _title(subject: str) -> str:
+    return f'"{_PULL.sub("", subject[:1000]).rstrip()}'
+
+
+def aliases(commits: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """The ids of commits, from ids and subjects, by their pull requests, and by titles that only one of them has."""
+    named = [(name, sha) for sha, subject in commits for name in (pull_request(subject), _title(subject)) if name]
+    times = Counter(name for name, _ in named)
+    return {name: sha for name, sha in named if name[0] == "#" or times[name] == 1}
+
+
 def _told_by(subject: str) -> tuple[str, bool | None]:
-    """The pull request whose change a subject tells of, or nothing; and whether it lands that again. None: neither."""
-    lands, text = None, _PULL.sub("", subject[:1000]).rstrip()
+    """What names the change that a subject tells of, or nothing; and whether it lands that again. None: neither."""
+    lands, quoted, text = None, "", _title(subject)[1:]
     while found := _SUBJECT.fullmatch(text):
         lands = (lands is not False) is (found[1].lower() != "revert")
         text = found[2].strip().removeprefix('"').removesuffix('"')
+        quoted = f'"{text}' if found[2].strip() == f'"{text}"' else ""
         if number := pull_request(text):
             return number, lands
-    return "", lands
+    return quoted, lands
 
 
 def read_reverts(git: Git, *revisions: str, url: str = "") -> list[Reverting]:
@@ -108,14 +121,13 @@ def as_reverting(
     rows = []
     for sha, seconds, message in commits:
         subject = message.partition("\n")[0]
-        number, lands = _told_by(subject)
-        names = reverted_by(message, url=url) + ([number] if number and lands is False else [])
-        landed = tuple(
-            dict.fromkeys([*([number] if number and lands else []), *reverted_by(message, url=url, landed=True)])
-        )
+        name, lands = _told_by(subject)
+        names, landed = (reverted_by(message, url=url, landed=again) for again in (False, True))
+        told = [name] if name and (name[0] == "#" or not (names or landed)) else []  # a title alone says least
+        names, landed = (names, told + landed) if lands else (names + told, landed)
         if names or landed:
-            rows.append((sha, seconds, subject, names, landed))
-    ids = {name for row in rows for name in (*row[3], *row[4]) if name[0] != "#"}
+            rows.append((sha, seconds, subject, names, tuple(dict.fromkeys(landed))))
+    ids = {name for row in rows for name in (*row[3], *row[4]) if name[0] not in '#"'}
     # One digit less: git looks for an abbreviated id here only, and would fetch a whole one that a partial clone lacks.
     asked = {name: name[:39] for name in sorted(ids) if whole or len(name) < 40}
     objects = git.objects([f"{short}^{{commit}}" for short in asked.values()]) if asked else []
@@ -155,12 +167,13 @@ class Effects:
         self._next: dict[str, Reverting] = {}  # a commit -> the first one that turned its change the other way
         for place, commit in enumerate(ordered):
             reverted, landed = (
-                [name for name in names if name and order.get(name, -1) < place]
+                [name for name in names if order.get(name, -1) < place and (name[0] != '"' or name in self._ids)]
                 for names in (commit.reverted, commit.landed)
             )
             for number, sha in commit.pulls:
                 self._ids.setdefault(number, sha)
             self._ids.update((name, commit.sha) for name in commit.names if name[0] == "#")
+            self._ids.setdefault(_title(commit.subject), commit.sha)
             # What lands a change again reverts a revert, though that may be older than these commits.
             unknown = _told_by(commit.subject)[1] is not True
             turns: dict[str, bool] = {}

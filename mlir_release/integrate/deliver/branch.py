@@ -14,7 +14,7 @@ from mlir_release.ground.errors import ConflictError, MachineError, NeedsPersonE
 from mlir_release.ground.foreign import in_commit
 from mlir_release.ground.git.patch import T_DROP, T_KIND, T_LINK, T_OF, T_UNTIL, T_WHY
 from mlir_release.ground.git.repository import NO_OBJECT
-from mlir_release.ground.git.reverts import Effects, as_reverting, pull_request
+from mlir_release.ground.git.reverts import Effects, aliases, as_reverting
 from mlir_release.ground.git.trees import is_ancestor, merge_commits
 from mlir_release.integrate.deliver.deliver import merge_subject, update_pull_request
 from mlir_release.integrate.patches.export import check_fork, export_stack
@@ -146,8 +146,8 @@ def taken_back(project: Project, main: str) -> tuple[str, str]:
     asked = ("log", "-z", "--no-mailmap", f"-n{_PINNED}", "--topo-order", "--format=%H%x00%B", main, "--")
     output = outer.run(*asked, *upstream.config.carriers).stdout.decode(errors="replace").split("\0")
     rows = [(sha, 0, message) for sha, message in zip(output[::2], output[1::2], strict=False)]
-    numbers = {pull_request(message.partition("\n")[0]): sha for sha, _, message in rows}
-    taken = Effects(as_reverting(outer, rows), numbers).taken()
+    named = aliases((sha, message.partition("\n")[0]) for sha, _, message in rows)
+    taken = Effects(as_reverting(outer, rows), named).taken()
     order = {sha: place for place, (sha, *_) in enumerate(rows)}
     commit = min(taken, key=lambda name: order[taken[name].sha], default="")
     if not commit or outer.resolve(commit) is None:

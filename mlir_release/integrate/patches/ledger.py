@@ -11,7 +11,15 @@ from weakref import WeakKeyDictionary
 from mlir_release.ground.console import console
 from mlir_release.ground.errors import UsageError
 from mlir_release.ground.git.patch import Patch, read_patch
-from mlir_release.ground.git.reverts import Effects, Reverting, as_reverting, pull_request, read_reverts, reverted_by
+from mlir_release.ground.git.reverts import (
+    Effects,
+    Reverting,
+    aliases,
+    as_reverting,
+    pull_request,
+    read_reverts,
+    reverted_by,
+)
 from mlir_release.ground.git.trees import merge_commits
 from mlir_release.integrate.credentials import fetch_export
 from mlir_release.integrate.upstream import UpstreamCommit, UpstreamRepository, shown
@@ -132,7 +140,7 @@ def superseded(git: Git, patches: Sequence[Patch], base: str, target: str, *, un
     commits = {commit for commit, _ in known.values()}
     reverting = _reverting(git, _before(git, frozenset({base, *commits})) or base, until or target)
     missing = _missing(git, {base, *commits, *(each.sha for each in reverting)}, target)
-    effects = Effects((each for each in reverting if each.sha not in missing), _numbers(known.values()))
+    effects = Effects((each for each in reverting if each.sha not in missing), aliases(known.values()))
     came_later = missing - _missing(git, missing, base) if base in missing else set()
     found = {}
     for patch in patches:
@@ -148,11 +156,6 @@ def superseded(git: Git, patches: Sequence[Patch], base: str, target: str, *, un
     return found
 
 
-def _numbers(commits: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """The ids of commits by their pull requests, from ids and subjects."""
-    return {number: sha for sha, subject in commits if (number := pull_request(subject))}
-
-
 @lru_cache(maxsize=64)
 def _reverting(git: Git, base: str, target: str) -> list[Reverting]:
     """The commits after ``base`` up to ``target`` that revert or reland others, newest first. Both are ids."""
@@ -166,9 +169,9 @@ def _reverting_among(upstream: UpstreamRepository, commits: Sequence[UpstreamCom
 
 def undone_at(upstream: UpstreamRepository, commits: Sequence[UpstreamCommit], position: int) -> int:
     """The position of the first of ``commits`` that undoes the one at ``position``, counted from 1; 0: none does."""
-    effects = Effects(_reverting_among(upstream, commits), _numbers((one.sha, one.subject) for one in commits))
+    effects = Effects(_reverting_among(upstream, commits), aliases((one.sha, one.subject) for one in commits))
     by = effects.next(commits[position - 1].sha)
-    return next((place for place, one in enumerate(commits, 1) if by and one.sha == by.sha), 0)
+    return next((place for place, one in enumerate(commits, 1) if by and one.sha == by.sha and place > position), 0)
 
 
 _PULL_LINK = re.compile(r"https://github\.com/([\w.-]+/[\w.-]+)/pull/(\d{1,9})\b")
@@ -267,7 +270,7 @@ def reverted_since(
     if not reverting:
         return found
     known = _resolved(upstream, patches)
-    by = Effects(reverting, _numbers(known.values())).taken()
+    by = Effects(reverting, aliases(known.values())).taken()
     settled = {name for commit in ahead or () for name in (commit.sha, pull_request(commit.subject))}  # not here yet
     for patch in patches:
         of, subject = known.get(patch.of, (patch.of, patch.subject if patch.kind == "cherry-pick" else ""))
@@ -280,7 +283,7 @@ def reverted_since(
     listing = ("log", "-z", "--no-mailmap", "--first-parent", f"-n{_TAKEN}", "--format=%H%x00%s", base, "--")
     fields = iter(upstream.run(*listing).stdout.decode(errors="replace").split("\0"))
     subjects = dict(zip(fields, fields, strict=False))
-    by = Effects(reverting, _numbers(subjects.items())).taken()
+    by = Effects(reverting, aliases(subjects.items())).taken()
     taken = [
         sha for sha, subject in subjects.items() if sha in by and not settled & {sha, pull_request(subject) or sha}
     ]

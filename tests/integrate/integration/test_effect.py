@@ -26,6 +26,7 @@ from mlir_release.integrate.walk.walk import Walk
 from tests.integrate.integration import miniature
 from tests.integrate.integration.in_process import integrate, invoke
 from tests.integrate.integration.miniature import WHO
+from tests.integrate.integration.patched import table
 from tests.refusals import refused
 
 if TYPE_CHECKING:
@@ -51,10 +52,12 @@ class Upstream:
         number = 100 + len(self.line)
         on = self.on[file] = not self.on[file]
         last, what = self.last.get(file), f"[mlir] Change {file} (#{self.number.setdefault(file, number)})"
-        how = chance.choice(("trailer", "button", "subject"))
+        how = chance.choice(("trailer", "button", "subject", "title"))
         message = f'{"Reapply" if on else "Revert"} "{what}" (#{number})\n'
         if last is None:
             message = f"{what}\n"
+        elif how == "title":
+            message = f'{"Reapply" if on else "Revert"} "[mlir] Change {file}" (#{number})\n\nSadly.\n'
         elif how == "trailer":
             message = f"Think again (#{number})\n\nThis reverts commit {last}.\n"
         elif how == "button":
@@ -116,6 +119,8 @@ def test_any_hops_over_reverts_and_relands_end_in_the_same_tree(tmp_path: Path, 
             stack = hop(git, stack, line[place])
         kept = [git.message(patch.sha) for patch in stack.kept]
         ends.append((tree_of(git, stack.tip), kept))
+        for patch in begun.kept:  # its change is still in effect, by the patch or by upstream
+            assert git.read(stack.tip, patch.subject[-1]) == git.read(begun.tip, patch.subject[-1])
     assert ends[0] == ends[1] == ends[2]
 
 
@@ -133,6 +138,8 @@ def taken_back(root: Path, *, second: bool = False, carrier: str = "pin-file", a
     :param ahead: what the culprit says; "is no C": it can't be tested
     """
     up = miniature.begin(root, patched=False)
+    up.commit("Add a table", {"mlir/table.txt": table()}, affecting=False)
+    up.flush()
     base = up.previous
     up.filler(1, others=0)
     up.commit("[mlir] \x1b[31mTune @you (#20)", {"mlir/tuned.c": f"{ahead}\n"}, name="culprit")
@@ -140,7 +147,8 @@ def taken_back(root: Path, *, second: bool = False, carrier: str = "pin-file", a
     up.filler(2, others=0)
     if second:
         up.commit("[mlir] Hide", {"mlir/hidden.c": "is bad\n"}, name="second")
-    up.commit("Think again (#21)\n\nReverts llvm/llvm-project#20\n", {"mlir/tuned.c": "\n"}, name="revert")
+    later = {"mlir/tuned.c": "\n", "mlir/table.txt": table(_5="ours 5", _22="beside")}
+    up.commit("Think again (#21)\n\nReverts llvm/llvm-project#20\n", later, name="revert")
     up.filler(1, others=0)
     up.commit("[mlir] Mend what is hidden", {"mlir/hidden.c": "\n", "mlir/fix.c": "\n"}, name="mended")
     world = miniature.finish(root, up, base, carrier=carrier, patched=False)

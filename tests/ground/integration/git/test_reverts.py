@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.ground.git.reverts import Effects, Reverting, pull_request, read_reverts, reverted_by
+from mlir_release.ground.git.reverts import Effects, Reverting, aliases, pull_request, read_reverts, reverted_by
 from tests.upstream_history import UpstreamHistory
 
 if TYPE_CHECKING:
@@ -113,6 +113,23 @@ def test_a_subject_tells_of_a_relanding_where_the_revert_is_older_than_the_histo
         for subject in ("[mlir][linalg] Reland x", "Reapply x", 'Revert "Revert "x""', 'Revert "x"', "Relate x")
     ]  # fmt: skip
     assert [effects(upstream).lands(sha) for sha in shas] == [True, True, True, False, False]
+
+
+def test_a_title_that_one_commit_alone_has_names_it_without_a_number(upstream: UpstreamHistory) -> None:
+    subjects = [
+        "[T] Remove it (#1)",
+        "NFC (#2)",
+        "NFC (#3)",
+        'Revert "[T] Remove it" (#4)',
+        "[RELAND][T] Remove it (#5)",
+    ]
+    bodies = ["", "", "", "Sadly, o/r#1.", "Reverts o/r#4"]
+    ids = [add(upstream, f"{subject}\n\n{body}") for subject, body in zip(subjects, bodies, strict=True)]
+    last = add(upstream, 'Revert "[RELAND][T] Remove it" (#6)')
+    add(upstream, 'Revert "NFC" (#7)')
+    found = Effects(read_reverts(upstream.git, "main"), aliases(zip(ids, subjects, strict=True)))
+    undone = [by.sha if (by := found.next(commit)) else "" for commit in ids]
+    assert undone == [ids[3], "", "", ids[4], last]
 
 
 def test_reverts_of_themselves_and_of_each_other_mean_nothing(upstream: UpstreamHistory) -> None:
