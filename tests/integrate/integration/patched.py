@@ -82,20 +82,27 @@ def built(
     base = up.previous
     history(up)
     world = miniature.finish(folder, up, base, carrier="submodule", patched=False)
-    top = world.checkout
-    (top / "patches").mkdir()
-    (top / "patches/one.patch").write_bytes(b"What it is for.\n\n" + patch(table(), table(_5="ours 5"), folder / "p"))
-    (top / "patches/two.patch").write_bytes(patch(table(), table(_20="ours 20", _30="ours 30"), folder / "p"))
-    (top / "patches/none.patch").write_bytes(b"Do not delete it, even if empty.\n")
-    (top / "series").write_text(SERIES if by == "build" else "")
-    (top / "smoke.sh").write_text(SMOKE)
-    tables = f'[[upstream.patches]]\nfiles = ["patches/*.patch"]\napplied-by = "{by}"\n{listed}\n[upstream.export]\n'
-    config = (top / "integrate.toml").read_text().replace("[upstream.export]\n", tables)
-    (top / "integrate.toml").write_text(config.replace("timeout-minutes = 2", "timeout-minutes = 2\nattempts = 1"))
-    commit(world, "Carry patches as files")
+    (world.checkout / "smoke.sh").write_text(SMOKE)
+    config = world.checkout / "integrate.toml"
+    config.write_text(config.read_text().replace("timeout-minutes = 2", "timeout-minutes = 2\nattempts = 1"))
+    carry_files(world, by=by, listed=listed)
     world.git("push", "-q")
     start(world.open())
     return world
+
+
+def carry_files(world: World, *, by: str = "build", listed: str = 'listed-in = ["series"]') -> None:
+    """Commit two patch files, and one that is empty."""
+    top, scratch = world.checkout, world.root / "p"
+    (top / "patches").mkdir()
+    (top / "patches/one.patch").write_bytes(b"What it is for.\n\n" + patch(table(), table(_5="ours 5"), scratch))
+    (top / "patches/two.patch").write_bytes(patch(table(), table(_20="ours 20", _30="ours 30"), scratch))
+    (top / "patches/none.patch").write_bytes(b"Do not delete it, even if empty.\n")
+    (top / "series").write_text(SERIES if by == "build" else "")
+    tables = f'[[upstream.patches]]\nfiles = ["patches/*.patch"]\napplied-by = "{by}"\n{listed}\n[upstream.export]\n'
+    config = top / "integrate.toml"
+    config.write_text(config.read_text().replace("[upstream.export]\n", tables))
+    commit(world, "Carry patches as files")
 
 
 def commit(world: World, subject: str) -> None:

@@ -252,22 +252,23 @@ def bisected(folder: Path) -> dict[str, Any]:
 
 
 def before_a_jump(folder: Path, carrier: str) -> None:
-    """At a culprit that upstream takes back, with a carried patch that lands before that."""
+    """At a culprit that upstream takes back, with patch files and a carried patch that lands before that."""
     folder.rmdir()
     world = taken_back(folder, carrier=carrier)
     landed = world.affecting[2]
     with pytest.MonkeyPatch.context() as patch:
         world.enter(patch)
         carry(Walk(world.open(), publish=True), landed, revert=False, why="w", link="", drop_when="")
+        patched.carry_files(world)
         Walk(world.open(), publish=True).run(Linear(), until=world.commits["culprit"])
 
 
 def jumped(folder: Path) -> dict[str, Any]:
-    """At the revert, where nothing is carried; the advance says what it skipped, and what it dropped."""
+    """At the revert, where only a file is carried; the advance says what it skipped, dropped and made anew."""
     world = miniature.load(folder)
     assert world.open().pin() == world.commits["revert"]
     verbs = [line.partition(" ")[0] for line in world.git("log", "-1", "--format=%b").splitlines()]
-    assert {"drops", "skips"} <= {*verbs}
+    assert [verbs.count(verb) for verb in ("drops", "skips", "makes")] == [2, 1, 1]
     return seen(folder)
 
 
