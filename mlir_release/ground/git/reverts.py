@@ -85,14 +85,13 @@ def aliases(commits: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 def _told_by(subject: str) -> tuple[str, bool | None]:
     """What names the change that a subject tells of, or nothing; and whether it lands that again. None: neither."""
-    lands, quoted, text = None, "", _title(subject)[1:]
+    lands, text = None, _title(subject)[1:]
     while found := _SUBJECT.fullmatch(text):
         lands = (lands is not False) is (found[1].lower() != "revert")
         text = found[2].strip().removeprefix('"').removesuffix('"')
-        quoted = f'"{text}' if found[2].strip() == f'"{text}"' else ""
         if number := pull_request(text):
             return number, lands
-    return quoted, lands
+    return ("" if lands is None else f'"{text}'), lands
 
 
 def read_reverts(git: Git, *revisions: str, url: str = "") -> list[Reverting]:
