@@ -57,9 +57,8 @@ def tools_members(sdk: Sdk, info: SdkWheelInfo, identity: Identity, scratch: Pat
     """The files of ``mlir-sdk-tools``, without its metadata. Programs are copied to ``scratch`` and given run paths."""
     left_out = _NOT_PUBLISHED | {llvm_config.NAME, llvm_config.STARTER}  # the latter are mlir-sdk's
     programs = [path for path in sorted(sdk.tools.iterdir()) if path.name.removesuffix(".exe") not in left_out]
-    real = [_installed(path, scratch / "bin") for path in programs if not path.is_symlink()]
     runners = [path for path in sdk.libraries.iterdir() if RUNNER_LIBRARIES.fullmatch(path.name)]
-    yield from _installed_members(sdk, identity, scratch, programs, real, runners)
+    yield from _installed_members(sdk, identity, scratch, programs, runners)
     yield from _package_members(SDK_TOOLS, info)
     cmake = (SDK_WHEEL / "tools.cmake").read_text(encoding="utf-8")
     facts = {"MLIR_SDK_TOOLS_DIGEST": info.digest, "MLIR_SDK_TOOLS_TITLE": info.title}
@@ -72,24 +71,23 @@ def tools_members(sdk: Sdk, info: SdkWheelInfo, identity: Identity, scratch: Pat
 def members_of_test_tools(sdk: Sdk, info: SdkWheelInfo, identity: Identity, scratch: Path) -> Iterator[Member]:
     """The files of ``mlir-test-tools``, as :func:`tools_members`."""
     programs = [path for path in sorted(sdk.tools.iterdir()) if path.name.removesuffix(".exe") in TEST_PROGRAMS]
-    real = [_installed(path, scratch / "bin") for path in programs if not path.is_symlink()]
-    for path in real:
-        if is_elf(path):
-            drop_unused_libraries(path, sdk.libraries)
-    yield from _installed_members(sdk, identity, scratch, programs, real, [])
+    yield from _installed_members(sdk, identity, scratch, programs, [], small=True)
     yield from _package_members(TEST_TOOLS, info)
 
 
 def _installed_members(
-    sdk: Sdk, identity: Identity, scratch: Path, programs: list[Path], real: list[Path], runners: list[Path]
+    sdk: Sdk, identity: Identity, scratch: Path, programs: list[Path], runners: list[Path], *, small: bool = False
 ) -> Iterator[Member]:
     """Programs for ``bin``, and libraries for the folder beside it.
 
     :param programs: of the SDK, with second names
-    :param real: the copies of those that are no second names
     :param runners: libraries that programs load by name
+    :param small: take the libraries off that programs don't use
     """
     place = f"lib/{identity.distribution}"
+    real = [_installed(path, scratch / "bin") for path in programs if not path.is_symlink()]
+    for path in filter(is_elf, real if small else ()):
+        drop_unused_libraries(path, sdk.libraries)
     # On Windows they are beside the programs, and are programs to :func:`tools_members`.
     linked: Iterable[Path]
     if all(map(is_elf, real)):

@@ -35,11 +35,11 @@ SDK_WHEEL = INFO.get("sdk_wheel")
 FOREIGN = "mlir-python-bindings"
 
 
-def installed_distributions() -> list[str]:
-    """Names of the distributions that are installed in the folder that this one is in, and have the module ``mlir.ir``.
+def warn_if_mixed() -> None:
+    """Warn if several distributions have the module ``mlir.ir``, in the folder that this one is in.
 
-    They have ``mlir`` in their names: not every import reads all that is installed. Those of conda's environment, too:
-    conda lists its packages in ``conda-meta``.
+    They have ``mlir`` in their names: not every import reads all that is installed. Conda lists its packages in
+    ``conda-meta``.
     """
     found = {DISTRIBUTION}
     try:
@@ -50,17 +50,11 @@ def installed_distributions() -> list[str]:
         pass
     if any(Path(sys.prefix, "conda-meta").glob(f"{FOREIGN}-*.json")):
         found.add(FOREIGN)
-    return sorted(found)
-
-
-def warn_if_mixed() -> None:
-    """Warn if several distributions of the bindings are installed over each other."""
-    installed = installed_distributions()
-    if len(installed) > 1:
+    if len(found) > 1:
         warnings.warn(
-            f"{' and '.join(installed)} are installed in one environment, but they are builds of the same package and "
-            f"overwrite each other's files; what is loaded now is a mixture. Uninstall all of them (pip uninstall "
-            f"{' '.join(installed)}), then install one.",
+            f"{' and '.join(sorted(found))} are installed in one environment, but they are builds of the same package "
+            f"and overwrite each other's files; what is loaded now is a mixture. Uninstall all of them (pip uninstall "
+            f"{' '.join(sorted(found))}), then install one.",
             RuntimeWarning,
             stacklevel=2,
         )
