@@ -15,7 +15,7 @@ from mlir_release.builder.wheels import build, jobserver
 from mlir_release.builder.wheels.backends import BuildBackend, BuildJob, build_variables
 from mlir_release.builder.wheels.build import BuiltWheel, build_addon, build_wheels, for_python
 from mlir_release.builder.wheels.request import WheelRequest
-from mlir_release.ground.errors import MachineError, UsageError, VerificationError
+from mlir_release.ground.errors import MachineError
 from mlir_release.ground.programs.process import StepFailed, Usage
 from mlir_release.ground.python.cpython import CPython
 from mlir_release.ground.python.platforms import Platform
@@ -144,11 +144,8 @@ def test_side_by_side_within_the_plan(
 
 def test_one_failure_costs_no_other_wheel(request_: WheelRequest, backend: FakeBackend, tmp_path: Path) -> None:
     backend.fail = {"cp311": "error: no matching function"}
-    with pytest.raises(VerificationError) as raised:
-        build_all(backend, request_, PYTHONS, tmp_path)
-    assert raised.value.id == "build-failed"
-    assert "cp311" in raised.value.what
-    assert "no matching function" in raised.value.why
+    error = refused(lambda: build_all(backend, request_, PYTHONS, tmp_path), "build-failed", "cp311")
+    assert "no matching function" in error.why
     complete = sorted(path.name.split("-")[2] for path in (tmp_path / "out").iterdir())
     assert complete == ["cp310", "cp312"]
 
@@ -157,11 +154,9 @@ def test_a_single_failure_is_shown_as_itself_with_the_end_of_its_log(
     request_: WheelRequest, backend: FakeBackend, tmp_path: Path
 ) -> None:
     backend.fail = {"cp312": "error: it is broken"}
-    with pytest.raises(VerificationError) as raised:
-        build_all(backend, request_, PYTHONS[:1], tmp_path)
-    assert raised.value.id == "build-failed"
-    assert raised.value.why.endswith("error: it is broken")
-    assert Path(raised.value.where).read_text().startswith("compiling")
+    error = refused(lambda: build_all(backend, request_, PYTHONS[:1], tmp_path), "build-failed")
+    assert error.why.endswith("error: it is broken")
+    assert Path(error.where).read_text().startswith("compiling")
 
 
 @pytest.mark.parametrize(
@@ -183,10 +178,9 @@ def test_no_disk_space_is_found_before_anything_is_built(
     request_: WheelRequest, backend: FakeBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     leave_free(100_000_000, monkeypatch)
-    with pytest.raises(MachineError, match="not enough disk space to build wheels") as raised:
-        build_all(backend, request_, PYTHONS, tmp_path)
-    assert raised.value.id == "disk-full"
-    assert "100.0 MB are free" in raised.value.why
+    said = "not enough disk space to build wheels"
+    error = refused(lambda: build_all(backend, request_, PYTHONS, tmp_path), "disk-full", said)
+    assert "100.0 MB are free" in error.why
     assert backend.jobs == []
 
 
@@ -194,10 +188,8 @@ def test_what_is_not_true_does_not_leave_the_build(
     request_: WheelRequest, backend: FakeBackend, tmp_path: Path
 ) -> None:
     backend.untrue = True
-    with pytest.raises(VerificationError) as raised:
-        build_all(backend, request_, PYTHONS[:1], tmp_path)
-    assert raised.value.id == "wheel-unsuitable"
-    assert "_x.cpython-39" in raised.value.why
+    error = refused(lambda: build_all(backend, request_, PYTHONS[:1], tmp_path), "wheel-unsuitable")
+    assert "_x.cpython-39" in error.why
     assert list((tmp_path / "out").iterdir()) == []
 
 
@@ -270,18 +262,17 @@ def test_newer_code_builds_its_own_addon(
     assert older != newer
 
 
-def test_no_cpython(request_: WheelRequest, tmp_path: Path) -> None:
-    with pytest.raises(UsageError) as raised:
-        build_wheels(request_, [], output=tmp_path / "out", cache=tmp_path / "cache")
-    assert (raised.value.id, "no CPython to build for was given" in raised.value.what) == ("python-missing", True)
-
-
-def test_a_cpython_that_is_too_old(request_: WheelRequest, tmp_path: Path) -> None:
-    old = Python(cpython=CPython(3, 9), version="3.9.18", executable=Path("/x/python3.9"))
-    with pytest.raises(UsageError) as raised:
-        build_wheels(request_, [old], output=tmp_path / "out", cache=tmp_path / "cache")
-    assert (raised.value.id, "need CPython" in raised.value.what) == ("python-missing", True)
-    assert "22.1.8" in raised.value.what
+@pytest.mark.parametrize(
+    ("pythons", "said"),
+    [
+        ([], "no CPython to build for was given"),
+        ([replace(PYTHONS[0], cpython=CPython(3, 9), version="3.9.18")], "LLVM 22.1.8's bindings need CPython"),
+    ],
+)
+def test_no_cpython_and_one_that_is_too_old(
+    request_: WheelRequest, backend: FakeBackend, tmp_path: Path, pythons: list[Python], said: str
+) -> None:
+    refused(lambda: build_all(backend, request_, pythons, tmp_path), "python-missing", said)
 
 
 def test_no_compiler(request_: WheelRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
