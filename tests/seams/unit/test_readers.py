@@ -16,7 +16,7 @@ CARRIED = PACKAGE / "builder" / "projects"
 #: Calls that read -> the modules that may make them.
 READERS = {
     "json.load": (),
-    "json.loads": (),
+    "json.loads": ("ground/python/installed.py",),  # wheels have a copy of it, which imports nothing of the toolkit
     "msgspec.json.decode": ("ground/documents/decode.py",),
     "tomllib.load": (),
     "tomllib.loads": ("ground/documents/decode.py",),
