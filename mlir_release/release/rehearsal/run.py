@@ -37,7 +37,7 @@ from mlir_release.release.model.manifest import MANIFEST_NAME, Manifest
 from mlir_release.release.model.wheel_target import TestTarget, WheelTarget, common_target
 from mlir_release.release.probe.probe import CleanRoom, probe_published
 from mlir_release.release.rehearsal.report import RehearsalReport
-from mlir_release.release.rehearsal.world import Released, choose, choose_profiles, make_forge, make_upstream
+from mlir_release.release.rehearsal.world import choose, choose_profiles, make_forge, make_upstream
 from mlir_release.release.transaction.draft import Draft
 from mlir_release.release.transaction.publish import publish
 from mlir_release.release.transaction.start import start
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from mlir_release.builder.sdk.sources.upstream import UpstreamSource
+    from mlir_release.release.rehearsal.world import Released
 
 
 class ExtraStep(Protocol):
