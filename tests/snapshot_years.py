@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from mlir_release.ground.git.repository import Git
 from mlir_release.ground.llvm.llvm_facts import TRAILER_VERSION
-from mlir_release.ground.llvm.llvm_version import upstream_tag
 from mlir_release.ground.llvm.pin import PIN_FILE, format_pin
 from mlir_release.ground.llvm.upstream import REPRESENTS_RELEASES, Upstream
 from mlir_release.release.forge.files import matrix_of_branch
@@ -61,7 +60,6 @@ class Snapshot:
     tag: str
     revision: str
     llvm: str  #: the version of its LLVM
-    commit_date: datetime  #: of the revision
 
 
 @dataclass(frozen=True)
@@ -69,13 +67,7 @@ class Years:
     """The repository."""
 
     forge: LocalForge
-    upstream: Path  #: a bare repository; its commits have the snapshots' among them, a tag at the last one of each LLVM
-    commits: tuple[str, ...]  #: of the upstream, oldest first
     snapshots: tuple[Snapshot, ...]  #: oldest first
-
-    def of(self, llvm: str) -> list[Snapshot]:
-        """The snapshots of an LLVM."""
-        return [each for each in self.snapshots if each.llvm == llvm]
 
 
 def make_years(folder: Path, eras: Sequence[Era]) -> Years:
@@ -104,11 +96,10 @@ def make_years(folder: Path, eras: Sequence[Era]) -> Years:
     made = []
     for number, era in enumerate(past):
         place = number * COMMITS + COMMITS - 1
-        committed = _date_of(place)
-        now = committed + timedelta(hours=3)
+        now = _date_of(place) + timedelta(hours=3)
         tag = _publish(forge, commits[place], era.wheel, folder / "dist")
-        made.append(Snapshot(tag, commits[place], era.version, committed))
-    return Years(forge, upstream, commits, tuple(made))
+        made.append(Snapshot(tag, commits[place], era.version))
+    return Years(forge, tuple(made))
 
 
 def _date_of(place: int) -> datetime:
@@ -125,11 +116,7 @@ def _make_upstream(folder: Path, llvms: Sequence[str], wheels: Mapping[str, Whee
     trees = {llvm: _tree(llvm, wheel) for llvm, wheel in wheels.items()}
     places = [(place, llvms[place // COMMITS]) for place in range(len(llvms) * COMMITS)]
     stream = [_commit(place, llvm, trees[llvm]) for place, llvm in places]
-    tags = {
-        upstream_tag(llvm): f"reset refs/tags/{upstream_tag(llvm)}\nfrom :{number * COMMITS + COMMITS}\n\n"
-        for number, llvm in enumerate(llvms)
-    }
-    git.run("fast-import", "--quiet", input="".join((*stream, *tags.values())).encode())
+    git.run("fast-import", "--quiet", input="".join(stream).encode())
     return tuple(git.text("rev-list", "--reverse", "main").split())
 
 

@@ -14,7 +14,6 @@ import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import timedelta
 from itertools import pairwise, takewhile
 from operator import itemgetter
 from pathlib import Path
@@ -27,7 +26,7 @@ from mlir_release.ground.python.venv import create
 from mlir_release.ground.storage.cache import cache_directory
 from tests.e2e.real_llvms import real_wheels
 from tests.processes import run
-from tests.snapshot_years import COMMITS, Era, Snapshot, Years, make_years
+from tests.snapshot_years import Era, Snapshot, Years, make_years
 from tests.wheel_factory import make_wheel
 
 SNAPSHOTS = 60
@@ -189,26 +188,6 @@ def test_a_bisect_of_what_upstream_broke_ends_at_the_snapshots_around_it(broken:
     assert len(tried) <= 2 + math.ceil(math.log2(broken.between))  # the two ends, and halves
     assert found["downloaded"] == sum(size_of_wheel(broken.years, tag) for tag in tried)
     assert bench.run()["runs"] == found["runs"]  # nothing is tried again
-
-
-def find(years: Years, revision: str, *options: str) -> dict[str, Any]:
-    """The answer of ``release find``."""
-    words = ("release", "find", f"--revision={revision}", f"--forge=local:{years.forge.root}", "--json")
-    found: dict[str, Any] = json.loads(run(sys.executable, "-m", "mlir_release", *words, *options))
-    return found
-
-
-def test_snapshots_are_found_by_their_commits_by_dates_and_near_other_commits(years: Years) -> None:
-    older, newer = years.snapshots[4:6]
-    assert find(years, newer.revision)["answer"] == find(years, newer.revision[:12])["answer"] == newer.tag
-    assert find(years, f"before:{older.commit_date + timedelta(days=1):%Y-%m-%d}")["answer"] == older.tag
-    between = years.commits[years.commits.index(older.revision) + 1]
-    near = find(years, between, "--near")["releases"]
-    distances = [(row["tag"], row["relation"], row["behind"] or row["ahead"]) for row in near]
-    assert distances == [(older.tag, "before", 1), (newer.tag, "after", COMMITS - 1)]
-    assert find(years, f"after:{between}")["answer"] == newer.tag
-    llvms = dict.fromkeys(snapshot.llvm for snapshot in years.snapshots)
-    assert [find(years, f"llvmorg-{llvm}")["answer"] for llvm in llvms] == [years.of(llvm)[-1].tag for llvm in llvms]
 
 
 def test_the_difference_of_the_apis_names_what_broke_the_script(broken: Break) -> None:
