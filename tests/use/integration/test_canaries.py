@@ -27,6 +27,7 @@ from mlir_release.release.model.release_settings import LATEST_BRANCH
 from mlir_release.release.transaction.draft import Draft
 from mlir_release.release.transaction.publish import publish
 from mlir_release.release.transaction.upload import upload
+from tests.attacks.hostile_repository import git
 from tests.refusals import refused
 from tests.release_stage import REQUIRED_TARGETS, Stage, make_stage
 from tests.revision_factory import FACTS
@@ -34,13 +35,6 @@ from tests.wheel_factory import PYTHON, TAG
 
 if TYPE_CHECKING:
     from mlir_release.release.forge.services import Run
-
-
-def git(folder: Path, *words: str) -> str:
-    who = ["-c", "user.name=Ada", "-c", "user.email=ada@example.org"]
-    return subprocess.run(
-        ["git", "-C", folder, *who, *words], check=True, capture_output=True, text=True
-    ).stdout.strip()
 
 
 @pytest.fixture(scope="module")

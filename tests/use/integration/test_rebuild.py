@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 import sys
 from functools import partial
 from pathlib import Path
@@ -27,6 +26,7 @@ from mlir_release.release.transaction.publish import publish
 from mlir_release.release.transaction.upload import upload
 from mlir_release.use import rebuild as module
 from mlir_release.use.rebuild import check_toolkit, find_sdk, rebuild
+from tests.attacks.hostile_repository import git
 from tests.prefix_factory import make_sdk
 from tests.refusals import refused
 from tests.release_stage import Stage, make_stage
@@ -173,10 +173,6 @@ def checkout(tmp_path: Path) -> Path:
     git(folder, "add", ".")
     git(folder, "-c", "user.name=A", "-c", "user.email=a@example.org", "commit", "--quiet", "--message=Toolkit")
     return folder
-
-
-def git(folder: Path, *words: str) -> str:
-    return subprocess.run(["git", "-C", folder, *words], check=True, capture_output=True, text=True).stdout.strip()
 
 
 def test_the_toolkit_is_that_of_the_release(stage: Stage, sdk: Sdk, checkout: Path) -> None:
