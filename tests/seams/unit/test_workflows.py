@@ -18,6 +18,7 @@ import yaml
 
 from mlir_release.ground.programs.process import LONGEST
 from mlir_release.operate.doctor.index import TOOLKIT_PUBLISHER
+from mlir_release.operate.doctor.settings import SCHEDULE_VARIABLE
 from mlir_release.release.forge.github.client import LONGEST_WAIT
 from mlir_release.release.model.matrix import Matrix
 from mlir_release.release.model.matrix_jobs import BESIDE, MAX_HANDED_OVER, timeout
@@ -473,3 +474,25 @@ def test_a_bad_release_holds_up_no_other_ones_conda_packages() -> None:
     )
     assert done.stdout.decode().count("release|dispatch|conda.yml") == 2
     assert 'tags=["llvm-1.02"]|' in done.stdout.decode()
+
+
+def test_every_scheduled_run_sweeps_also_if_the_bump_fails() -> None:
+    assert WORKFLOWS["snapshot.yml"][True]["schedule"]  # YAML 1.1 reads the key "on" as a boolean
+    job = WORKFLOWS["snapshot.yml"]["jobs"]["sweep"]
+    assert (job["needs"], job["if"]) == ("snapshot", "${{ !cancelled() && needs.snapshot.result != 'skipped' }}")
+    commands = [step["run"] for step in job["steps"] if "run" in step]
+    assert commands == ["mlir-release release sweep"]
+
+
+def test_the_schedule_does_nothing_until_the_variable_is_set() -> None:
+    condition = WORKFLOWS["snapshot.yml"]["jobs"]["snapshot"]["if"]
+    assert condition == f"${{{{ github.event_name != 'schedule' || vars.{SCHEDULE_VARIABLE} == 'on' }}}}"
+
+
+def test_the_sweep_runs_no_foreign_code_with_its_rights() -> None:
+    job = WORKFLOWS["snapshot.yml"]["jobs"]["sweep"]
+    assert WORKFLOWS["snapshot.yml"]["permissions"] == {}
+    assert job["permissions"] == {"contents": "write", "actions": "write"}
+    used = [step["uses"].partition("@")[0] for step in job["steps"] if "uses" in step]
+    assert used == ["actions/checkout", "./actions/setup"]
+    assert job["steps"][0]["with"] == {"persist-credentials": False}
