@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,7 +24,7 @@ from tools.toolkit_release import PROJECT, lacking, parse_digests
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: Seconds that ``--help`` may take on a machine that does nothing else.
+#: Seconds of a processor that ``--help`` may take; three times as many where others share its caches.
 HELP = 0.3
 
 
@@ -146,9 +145,10 @@ def stranger(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Stranger
 def test_it_runs_without_a_checkout(stranger: Stranger) -> None:
     assert stranger.release("--version") == f"mlir-release, version {mlir_release.__version__}\n"
     assert "Extras:" in stranger.release("--help")
-    start = time.monotonic()
+    before = os.times()
     stranger.release("--help")
-    assert time.monotonic() - start < HELP * 3  # other tests run beside this one
+    after = os.times()  # of processes that have ended, whatever else the machine does
+    assert after.children_user + after.children_system - before.children_user - before.children_system < HELP * 3
 
 
 def test_it_makes_a_forge_and_shows_the_matrix_that_it_ships(stranger: Stranger) -> None:

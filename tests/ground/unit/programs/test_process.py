@@ -196,7 +196,7 @@ def test_the_complaint_of_a_failed_program(code: str, complaint: str) -> None:
 
 def test_a_program_that_does_not_end() -> None:
     code = "import time; print('half', flush=True); time.sleep(600)"
-    answer = capture([sys.executable, "-c", code], timeout=1.5)
+    answer = capture([sys.executable, "-IS", "-c", code], timeout=1.5)  # which starts soon on a busy machine, too
     assert answer.returncode is None
     assert answer.stdout == "half\n"
     assert answer.complaint == "no answer within 1.5 s\nhalf"
@@ -230,5 +230,5 @@ def test_a_program_that_misses_an_interrupt_gets_another(tmp_path: Path) -> None
         "raise SystemExit(9)"
     )
     with pytest.raises(StepInterrupted) as caught:
-        run_logged([sys.executable, "-c", code], log=tmp_path / "log", budget=1.5)
+        run_logged([sys.executable, "-IS", "-c", code], log=tmp_path / "log", budget=1.5)
     assert caught.value.returncode == 9
