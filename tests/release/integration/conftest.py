@@ -10,12 +10,14 @@ import pytest
 
 from mlir_release.ground.python import venv
 from tests.release.integration.github_job import Undisturbed
+from tests.release_stage import make_stage
 from tests.serving import main_index
 from tests.sigstore.services import serve_sigstore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tests.release_stage import Stage
     from tests.sigstore.services import Services
 
 
@@ -41,3 +43,9 @@ def pypi(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The simple index that plays PyPI: somebody else's mlir 0.0.1 lies on it."""
     with main_index(tmp_path_factory.mktemp("pypi")) as url:
         yield url
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    """A forge with a tag and its empty draft; many files have one of their own."""
+    return make_stage(tmp_path)

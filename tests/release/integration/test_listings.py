@@ -11,18 +11,13 @@ from click.testing import CliRunner
 from mlir_release.cli.app import app
 from mlir_release.release.forge.local.forge import LocalForge
 from tests.refusals import refused
-from tests.release_stage import NEXT_REVISION, Stage, make_stage
+from tests.release_stage import NEXT_REVISION, Stage
 from tests.wheel_factory import TAG
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 NUMBERED = "llvm-22.1.8.01"
-
-
-@pytest.fixture
-def stage(tmp_path: Path) -> Stage:
-    return make_stage(tmp_path)
 
 
 @pytest.fixture

@@ -18,21 +18,15 @@ from mlir_release.release.transaction.sweep import sweep
 from mlir_release.release.transaction.upload import upload
 from tests.pin_factory import make_pin
 from tests.refusals import refused
-from tests.release_stage import WHO, Stage, make_stage
+from tests.release_stage import WHO, Stage
 from tests.wheel_factory import REVISION
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 TAMPERED, VERSION = "snapshot-20261120.03", "20261120.3"
 NUMBERED = "llvm-22.1.8.01"
 EVIL = {".github/workflows/release.yml": b"on: push\n"}
-
-
-@pytest.fixture
-def stage(tmp_path: Path) -> Stage:
-    return make_stage(tmp_path)
 
 
 def tag(stage: Stage, name: str, version: str) -> None:

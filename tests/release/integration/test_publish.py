@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import threading
 from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -20,7 +19,8 @@ from mlir_release.release.transaction.publish import PublishOutcome, publish
 from mlir_release.release.transaction.upload import upload
 from tests import refusals
 from tests.disturbed_forge import DisturbedForge
-from tests.release_stage import NEXT_REVISION, Stage, find_release, make_stage
+from tests.release.integration.forge.conformance import race
+from tests.release_stage import NEXT_REVISION, Stage, find_release
 from tests.wheel_factory import OTHER_PYTHON, PYTHON, REVISION, TAG, VERSION, make_report, make_wheel
 
 if TYPE_CHECKING:
@@ -34,11 +34,6 @@ TARGET = f"mlir-linux-x86_64-{PYTHON}"
 OTHER_TARGET = f"mlir-linux-x86_64-{OTHER_PYTHON}"
 WHEEL = f"mlir-{VERSION}-{PYTHON}-{PYTHON}-manylinux_2_28_x86_64.whl"
 EXPERIMENTAL = f"mlir-core-linux-x86_64-{PYTHON}"
-
-
-@pytest.fixture
-def stage(tmp_path: Path) -> Stage:
-    return make_stage(tmp_path)
 
 
 def assets(stage: Stage, tag: str = TAG) -> dict[str, str]:
@@ -438,32 +433,14 @@ def test_half_a_wheel_that_nothing_needs_does_not_stop_a_release(stage: Stage) -
     assert core not in assets(stage)
 
 
-def race(count: int, action: Callable[[int], object]) -> list[BaseException | None]:
-    """Run ``action`` in threads that start together; what each of them raised."""
-    errors: list[BaseException | None] = [None] * count
-    gate = threading.Barrier(count)
-
-    def run(number: int) -> None:
-        gate.wait()
-        try:
-            action(number)
-        except ReleaseError as error:
-            errors[number] = error
-
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return errors
-
-
 def test_uploads_of_different_builds_at_once_leave_one_whole_build(stage: Stage) -> None:
     folders = []
     for number in range(4):
         stage.dist = stage.dist.parent / f"dist{number}"
         folders.append(stage.fill(content=f"build = {number}", padding=1000 * number))
-    assert race(4, lambda n: upload(Draft.load(stage.again(), TAG), folders[n])) == [None] * 4
+    assert not any(
+        isinstance(end, Exception) for end in race(4, lambda n: upload(Draft.load(stage.again(), TAG), folders[n]))
+    )
     found = assets(stage)
     assert len([name for name in found if name.endswith(".whl")]) == 2
     for python in (PYTHON, OTHER_PYTHON):
@@ -481,7 +458,7 @@ def test_uploads_of_different_builds_at_once_leave_one_whole_build(stage: Stage)
 
 def test_publishing_at_once_publishes_once(stage: Stage) -> None:
     upload(Draft.load(stage.forge, TAG), stage.fill())
-    assert race(6, lambda _: go(stage)) == [None] * 6
+    assert not any(isinstance(end, Exception) for end in race(6, lambda _: go(stage)))
     found = find_release(stage.again(), TAG)
     assert not found.draft
     assert len(found.assets) == 9
