@@ -69,27 +69,6 @@ def owe_by_ext(repository: Path, program: Program) -> tuple[str, ...]:
     return ("cat-file", "blob", "main:targets.toml")
 
 
-def owe_by_upload_pack(repository: Path, program: Program) -> tuple[str, ...]:
-    lose(repository, "main:targets.toml")
-    promise(repository, f"remote.origin.url={repository}", f"remote.origin.uploadpack={program.path}")
-    return ("cat-file", "blob", "main:targets.toml")
-
-
-def owe_by_ssh(repository: Path, program: Program) -> tuple[str, ...]:
-    lose(repository, "main:targets.toml")
-    promise(repository, "remote.origin.url=ssh://git@192.0.2.1/x", f"core.sshCommand={program.path}")
-    return ("cat-file", "blob", "main:targets.toml")
-
-
-def owe_by_https(repository: Path, program: Program) -> tuple[str, ...]:
-    lose(repository, "main:targets.toml")
-    settings = ("remote.origin.url=https://127.0.0.1:1/x", f"credential.helper=!{program.path}")
-    promise(repository, *settings, f"core.askPass={program.path}")
-    configure(repository, "remote.origin.url=ssh://x", f"core.gitProxy={program.path}")
-    configure(repository, "remote.origin.url=git://192.0.2.1/x")
-    return ("cat-file", "blob", "main:targets.toml")
-
-
 def sign(repository: Path, program: Program) -> tuple[str, ...]:
     content = git(repository, "cat-file", "commit", "main")
     head, _, body = content.partition("\n\n")
@@ -108,13 +87,6 @@ def hook(repository: Path, program: Program) -> tuple[str, ...]:
     return ("update-ref", "refs/heads/trap", "main")
 
 
-def hook_elsewhere(repository: Path, program: Program) -> tuple[str, ...]:
-    hook(repository, program)
-    (repository / "hooks").rename(repository / "elsewhere")
-    configure(repository, f"core.hooksPath={repository / 'elsewhere'}")
-    return ("update-ref", "refs/heads/trap", "main")
-
-
 def include(repository: Path, program: Program) -> tuple[str, ...]:
     """The same by a file that the configuration includes, with pagers, editors and monitors besides."""
     sign(repository, program)
@@ -128,7 +100,7 @@ def include(repository: Path, program: Program) -> tuple[str, ...]:
     return ("log", "-1", "main")
 
 
-ATTACKS = [owe_by_ext, owe_by_upload_pack, owe_by_ssh, owe_by_https, sign, hook, hook_elsewhere, include]
+ATTACKS = [owe_by_ext, sign, hook, include]
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
@@ -137,9 +109,8 @@ def test_a_forges_folder_runs_no_program(
 ) -> None:
     repository = honest.root / "repository.git"
     trap = attack(repository, program)
-    if attack is not owe_by_https:  # where a server would have to answer
-        git(repository, *trap, check=False)
-        assert program.ran, "the trap is none"
+    git(repository, *trap, check=False)
+    assert program.ran, "the trap is none"
     program.forget()
     for command in commands(honest, tmp_path):
         assert (answer := run(*command)).code != 2 or answer.id, answer.output
