@@ -32,7 +32,7 @@ from mlir_release.extras.conda import channel
 from mlir_release.extras.conda.recipe import write_recipe
 from mlir_release.ground.documents.decode import MalformedError, from_json
 from mlir_release.ground.documents.digests import sha256_of
-from mlir_release.ground.errors import MachineError, ReleaseError, UsageError, VerificationError
+from mlir_release.ground.errors import ReleaseError, UsageError, VerificationError
 from mlir_release.ground.git.repository import NO_OBJECT, Git, Signature
 from mlir_release.ground.git.trees import commit_files
 from mlir_release.ground.storage.files import write_all
@@ -196,9 +196,7 @@ def test_a_damaged_wheel_is_refused_by_every_reader(tmp_path: Path, damage: str)
     for read in (inspect, read_built, read_wheel, lambda path: channel._unpack(path, tmp_path / "root")):
         if (damage, read) in (("a file that is a folder", inspect), ("two METADATA", read_wheel)):
             continue  # it does no harm there
-        with pytest.raises((UsageError, VerificationError)) as caught:
-            read(wheel)
-        assert caught.value.remedy
+        refused(lambda read=read: read(wheel), kind=(UsageError, VerificationError))
         shutil.rmtree(tmp_path / "root", ignore_errors=True)
     if damage not in ("two METADATA", "a file that is a folder"):
         with pytest.raises(VerificationError):
@@ -251,9 +249,8 @@ def test_a_wheel_with_members_that_cannot_be_read_has_problems_or_is_refused(tmp
     else:
         assert inspect(wheel, ask_auditwheel=False).problems or "_release" in members
     if "WHEEL" not in members and "file" not in members:
-        with pytest.raises(VerificationError) as caught:
-            read_built(wheel)
-        assert re.search("is damaged|does not say which release it belongs to", caught.value.what)
+        error = refused(lambda: read_built(wheel), kind=VerificationError)
+        assert re.search("is damaged|does not say which release it belongs to", error.what)
 
 
 def test_a_record_that_cannot_be_read_is_a_problem_of_the_wheel(tmp_path: Path) -> None:
@@ -273,9 +270,8 @@ def test_sources_that_python_cannot_parse_are_no_bindings(tmp_path: Path) -> Non
     from mlir_release.extras.apidocs.read import read_wheel
 
     for source in (b"a = '\0'", b"(" * 100_000, b"-" * 100_000 + b"1", b"\xff", b"x = 1" + b"0" * 5000, b"def"):
-        with pytest.raises(VerificationError) as caught:
-            read_wheel(make_wheel(tmp_path, files={"mlir/__init__.py": source}))
-        assert caught.value.id == "wheel-unsuitable"
+        wheel = make_wheel(tmp_path, files={"mlir/__init__.py": source})
+        refused(lambda wheel=wheel: read_wheel(wheel), "wheel-unsuitable")
 
 
 def sdist(path: Path, members: list[tuple[tarfile.TarInfo, bytes]]) -> Path:
@@ -314,11 +310,10 @@ def test_a_hostile_tar_archive_is_refused_as_a_source_distribution_and_as_an_sdk
     refused(lambda: read_built(source), "file-damaged", "is damaged")
     archive = tmp_path / "build.tar.zst"
     archive.write_bytes(zstandard.compress(TARS[content] + bytes(64 << 20)))
-    with pytest.raises((VerificationError, UsageError)) as caught:
-        unpack([archive], tmp_path / "sdk")
-    assert caught.value.id in ("file-damaged", "input-invalid")
+    error = refused(lambda: unpack([archive], tmp_path / "sdk"), kind=(VerificationError, UsageError))
+    assert error.id in ("file-damaged", "input-invalid")
     said = "is not a complete part of an SDK|has an entry that would be unpacked elsewhere|description cannot be read"
-    assert re.search(said, caught.value.what)
+    assert re.search(said, error.what)
     assert not (tmp_path / "sdk").exists()
     assert not list(tmp_path.glob(".sdk.unpack"))
 
@@ -398,7 +393,8 @@ def test_a_full_disk_leaves_the_documentation_as_it_was(tmp_path: Path, monkeypa
     make_section(wheel, tmp_path / "pages")
     before = {path.name: path.read_bytes() for path in (tmp_path / "pages").iterdir()}
     fill_after(monkeypatch, 2)
-    with pytest.raises(MachineError) as caught:
-        make_section(make_wheel(tmp_path / "other", content="def g() -> int: ...\n"), tmp_path / "pages")
-    assert caught.value.id == "disk-full"
+    refused(
+        lambda: make_section(make_wheel(tmp_path / "other", content="def g() -> int: ...\n"), tmp_path / "pages"),
+        "disk-full",
+    )
     assert {path.name: path.read_bytes() for path in (tmp_path / "pages").iterdir()} == before
