@@ -313,25 +313,11 @@ def test_on_github_a_pointer_that_has_expired_is_an_error(stage: LatestStage) ->
     assert install(stage.signed.forge, NEW, python=sys.executable, dry_run=True).tag == NEW
 
 
-@pytest.mark.parametrize(
-    ("what", "claims"),
-    [
-        ("it was signed in a run on another branch or tag", {"ref": f"refs/tags/{NEW}"}),
-        ("it was signed in a run on another branch or tag", {"ref": "refs/heads/dev"}),
-        (
-            "not that of the protected branch",
-            {"job_workflow_ref": "octo/releases/.github/workflows/attest.yml@refs/heads/dev"},
-        ),
-        (
-            "it was signed by another workflow",
-            {"job_workflow_ref": "octo/releases/.github/workflows/latest.yml@refs/heads/main"},
-        ),
-    ],
-)
 def test_a_run_whose_signature_would_be_refused_signs_nothing(
-    stage: LatestStage, services: Services, tmp_path: Path, what: str, claims: dict[str, str]
+    stage: LatestStage, services: Services, tmp_path: Path
 ) -> None:
-    refused(lambda: sign(stage, services, tmp_path / "signed", **claims), "signature-invalid", what)
+    what = "it was signed in a run on another branch or tag"
+    refused(lambda: sign(stage, services, tmp_path / "signed", ref=f"refs/tags/{NEW}"), "signature-invalid", what)
     assert not (tmp_path / "signed").exists()
     assert not {CERTIFICATES, ENTRIES} & set(services.requests)
 
