@@ -51,7 +51,9 @@ def with_patches(git: Git, tables: Sequence[UpstreamTable], notes: list[str]) ->
             found[slug].append(PatchesTable(files=tuple(paths), listed_in=(carrier,) if alone else ()))
     likely = [path for path in sorted(others) if any(_is_for(git, files[path], path, table) for table in tables)]
     for folder in dict.fromkeys(path.rpartition("/")[0] for path in likely):
-        notes.append(f"{visible(folder)}/ has patch files that no pin's file mentions: {what}")
+        notes.append(
+            f"{visible(folder)}/ has patch files that no pin's file mentions: [[upstream.patches]] names an upstream's"
+        )
     return tuple(structs.replace(table, patches=tuple(found[table.slug])) for table in tables)
 
 
