@@ -196,7 +196,7 @@ def test_a_damaged_wheel_is_refused_by_every_reader(tmp_path: Path, damage: str)
     for read in (inspect, read_built, read_wheel, lambda path: channel._unpack(path, tmp_path / "root")):
         if (damage, read) in (("a file that is a folder", inspect), ("two METADATA", read_wheel)):
             continue  # it does no harm there
-        refused(lambda read=read: read(wheel), kind=(UsageError, VerificationError))
+        refused(partial(read, wheel), kind=(UsageError, VerificationError))
         shutil.rmtree(tmp_path / "root", ignore_errors=True)
     if damage not in ("two METADATA", "a file that is a folder"):
         with pytest.raises(VerificationError):
@@ -271,7 +271,7 @@ def test_sources_that_python_cannot_parse_are_no_bindings(tmp_path: Path) -> Non
 
     for source in (b"a = '\0'", b"(" * 100_000, b"-" * 100_000 + b"1", b"\xff", b"x = 1" + b"0" * 5000, b"def"):
         wheel = make_wheel(tmp_path, files={"mlir/__init__.py": source})
-        refused(lambda wheel=wheel: read_wheel(wheel), "wheel-unsuitable")
+        refused(partial(read_wheel, wheel), "wheel-unsuitable")
 
 
 def sdist(path: Path, members: list[tuple[tarfile.TarInfo, bytes]]) -> Path:
