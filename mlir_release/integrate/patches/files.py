@@ -34,7 +34,7 @@ from mlir_release.integrate.patches.ledger import MOST_ASLEEP, SLEEP
 from mlir_release.integrate.patches.patches import PatchConflict, Stack
 from mlir_release.integrate.pins.generated import FILES, PLAIN
 from mlir_release.integrate.pins.pins import EMPTY, LIMIT, changed_at
-from mlir_release.integrate.state import past_of
+from mlir_release.integrate.state import CARRIES_AGAIN, DROPS, past_of
 
 if TYPE_CHECKING:
     from mlir_release.ground.git.repository import Git
@@ -287,6 +287,10 @@ def _patched(git: Git, tree: str, files: Sequence[PatchFile]) -> str:
         return "" if any(index.apply(file.content) for file in files if file.changes) else index.tree()
 
 
+#: Why a file is dropped, and why it comes back.
+_TURNS = {False: "upstream has every change of it", True: "upstream has taken a change of it back"}
+
+
 @lru_cache(maxsize=1024)
 def follow(project: Downstream, commit: str, pin: str) -> Followed:
     """What becomes of the patch files of the downstream's ``commit`` with the upstream at ``pin``; both are ids.
@@ -307,37 +311,34 @@ def follow(project: Downstream, commit: str, pin: str) -> Followed:
         return Followed()
     with _index(git, tree_of(git, pin), files) as there:
         for file in files:
-            path, content, merged = file.path, file.content, ""
-            problem, twice = there.apply(content, "--check"), not there.apply(content, "-R", "--check")
-            if file.dropped and not moves:
-                asleep.append(path)
-                continue
-            if problem or (twice and moves):
+            left: bytes | None = None if file.dropped and not moves else file.content  # of it there; None: no fit
+            problem, twice = there.apply(file.content, "--check"), not there.apply(file.content, "-R", "--check")
+            if left is not None and (problem or (twice and moves)):
                 tree = there.tree()
                 merged = _merged(project, file, tree) if moves else ""
                 if merged == tree:
-                    gone, why = file.dropped or _listed(project, commit, file, edits), "upstream has every change of it"
-                    told += [f"drops {in_commit(path)}: {why}"] if gone and not file.dropped else []
-                    asleep += [path] if gone else []
-                    edits |= gone if isinstance(gone, dict) else {}
-                    refused |= {} if gone else {path: f"{why}: remove it and its mention"}
-                    continue
-                if problem or (file.dropped and not merged):
+                    left = b""
+                elif problem or (file.dropped and not merged):
                     diff = ("diff-tree", "-p", "--no-renames", "--no-color", "--no-ext-diff", tree, merged)
-                    content = content[: _start(content)] + git.run(*diff).stdout if merged else b""
-            if not content or there.apply(content):
-                asleep += [path] if file.dropped else []
-                refused |= {path: problem} if not (file.dropped or refused) else {}  # what comes after it may need it
-                continue
-            new = replace(make_blob(project.outer, content), mode=file.mode)
-            if file.dropped:
-                listed, why = _listed(project, commit, file, edits), "upstream has taken a change of it back"
-                edits |= {**listed, path: new} if listed is not None else {}
-                told += [f"carries again {in_commit(path)}: {why}"] if listed is not None else []
-                refused |= {} if listed is not None else {path: f"{why}: put it back with its mention"}
-            elif content != file.content:
-                edits[path] = new
-                told.append(f"makes {in_commit(path)} anew: upstream changed the lines around it")
+                    left = file.content[: _start(file.content)] + git.run(*diff).stdout if merged else None
+            if left and there.apply(left):
+                left = None
+            path, changed = file.path, bool(left) and (file.dropped or left != file.content)
+            new = replace(make_blob(project.outer, left or b""), mode=file.mode) if changed else None
+            if file.dropped and not left:
+                asleep.append(path)
+            elif left is None:  # what comes after one that does not fit may need it
+                refused |= {} if refused else {path: problem}
+            elif left and not file.dropped:
+                if changed:
+                    edits[path] = new
+                    told.append(f"makes {in_commit(path)} anew: upstream changed the lines around it")
+            elif (listed := _listed(project, commit, file, edits)) is None:
+                refused[path] = f"{_TURNS[bool(left)]}: {'put it back with' if left else 'remove it and'} its mention"
+            else:
+                edits |= {**listed, path: new}
+                told.append(f"{CARRIES_AGAIN if left else DROPS} {in_commit(path)}: {_TURNS[bool(left)]}")
+                asleep += [] if left else [path]
     return Followed(edits, tuple(told), refused, tuple(f"{_FILE}{quote(path)}" for path in asleep))
 
 
@@ -357,8 +358,8 @@ def _merged(project: Downstream, file: PatchFile, tree: str) -> str:
 def _listed(
     project: Downstream, commit: str, file: PatchFile, edits: Mapping[str, GitEntry | None]
 ) -> dict[str, GitEntry | None] | None:
-    """The changes that remove a file and its mentions, or put back the mentions of one that was dropped; None if these
-    are not all in a line of their own.
+    """The changes that remove the mentions of a file, or put back those of one that was dropped; None if these are not
+    all in a line of their own.
 
     :param edits: those that were made before
     """
@@ -383,7 +384,7 @@ def _listed(
         else:
             lines = [text[: line.start()], text[line.end() :]]
         found[path] = replace(make_blob(project.outer, b"".join(lines)), mode=old.mode)
-    return {file.path: None, **found} if found or file.table.applied_by == "us" else None
+    return found if found or file.table.applied_by == "us" else None
 
 
 # -- for the walk ------------------------------------------------------------------------------------------------------
