@@ -66,8 +66,9 @@ types: setup
 unit: setup
 	$(VENV)/pytest -q tests/*/unit $(ARGS)
 
-# The tests of real wheels first, which take longest.
-PYTEST = $(VENV)/pytest -q --instafail --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+# The tests of real wheels first, which take longest. One more process than processors: tests also wait.
+WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+PYTEST = $(VENV)/pytest -q --instafail --numprocesses $(WORKERS) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 SEAMS = tests/seams tests/commands tests/attacks tests/fuzz tests/platforms
 EVERYTHING = tests/e2e tests/*/integration $(SEAMS) tests/*/unit
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import signal
 import sys
@@ -63,6 +64,7 @@ def as_in_a_new_process() -> None:
         vars(module.console).update(vars(module.Console()))
     if module := sys.modules.get("mlir_release.ground.programs.surroundings"):
         module._named.clear()
+    os.environ.pop("COLUMNS", None)  # pytest-xdist gives its workers the width of the terminal
 
 
 class Pauses(list[float]):

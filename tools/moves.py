@@ -64,12 +64,12 @@ MOVES = {
     "release/pypi": "pypi/project pypi/publish",
     "release/index": "index/documents index/drawing index/generate index/observe index/pages index/simple index/site"
     " index/status_page",
-    "release/probe": "index/probe index/probe_steps",
+    "release/probe": "index/probe",
     "release/rehearsal": "rehearsal/report rehearsal/run rehearsal/world",
     "release/commands": "cli/attest cli/canaries cli/find cli/forge cli/index cli/matrix cli/pin cli/publish cli/pypi"
     " cli/rehearsal cli/release cli/snapshot cli/status cli/tag",
     "use": "release/find release/install release/install_files release/install_target release/mirror release/rebuild",
-    "use/bisect": "bisect/answers bisect/environments bisect/line bisect/result bisect/run model/bisect_record",
+    "use/bisect": "bisect/environments bisect/line bisect/result bisect/run model/bisect_record",
     "use/commands": "cli/bisect cli/install cli/mirror cli/verify",
     "operate": "release/issues",
     "operate/doctor": "doctor/actions doctor/checks doctor/files doctor/index doctor/integrate doctor/lint"
@@ -103,6 +103,8 @@ RENAMED = {
     "index/copies.py": "release/index/generate.py",
     "index/getting_started.py": "release/index/pages.py",
     "index/markdown.py": "release/index/documents.py",
+    "index/probe_steps.py": "release/probe/probe.py",
+    "bisect/answers.py": "use/bisect/bisect_record.py",
     "index/sections.py": "release/index/site.py",
     "model/dependencies.py": "release/model/manifest.py",
     "pypi/plan.py": "release/pypi/project.py",
