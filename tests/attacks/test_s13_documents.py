@@ -27,6 +27,7 @@ from mlir_release.integrate.deliver import deliver
 from mlir_release.integrate.deliver.notify import shortened
 from mlir_release.integrate.deliver.page import SmokeRun, WalkPicture
 from mlir_release.integrate.patches.patches import Stack
+from mlir_release.integrate.project import Project
 from mlir_release.integrate.report import Suspect, WalkReport
 from mlir_release.integrate.state import T_UPSTREAM, T_VERDICT, LogFinding
 from mlir_release.integrate.tables import UpstreamTable
@@ -80,6 +81,12 @@ def test_the_picture_of_a_walk() -> None:
     assert (shown.count("<tr>"), shown.count("<td")) == (3, 10)
 
 
+class Downstream(SimpleNamespace):
+    """One whose answers may be kept."""
+
+    __hash__ = object.__hash__
+
+
 def test_the_pull_request_of_an_integrate(tmp_path: Path) -> None:
     git, base = local_upstream(tmp_path / "llvm.git", f"{SUBJECT}\n\nbody\n")
 
@@ -109,18 +116,23 @@ def test_the_pull_request_of_an_integrate(tmp_path: Path) -> None:
         slug="hostile",
         walked=lambda _: (project,),
     )
+    project.messages, project.commits = partial(Project.messages, project), partial(Project.commits, project)
     _, body = deliver.pull_request_text(cast("Any", project), "b")
-    body = body.replace(f"llvm/llvm-project@{base}", "llvm")  # our own reference
+    for ours in (f"llvm/llvm-project@{base}", f"https://github.com/llvm/llvm-project/compare/{base}...{base}"):
+        assert ours in body
+        body = body.replace(ours, "llvm")
     shown = check_harmless(body, links=("https://a.example/%29%20%5Bx%5D%28y%29",))
     assert shown.count("<li>") == 6
     # The squashed commit has the same text, and GitHub reads that without Markdown.
     assert not re.search(r"#\d|\B@\w|://github.com/\S+/issues/\d", body)
 
 
-def test_the_commits_of_a_walk_close_no_issue_when_they_are_merged() -> None:
+def test_the_commits_of_a_walk_close_no_issue_when_they_are_merged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(walk, "export_stack", lambda *_: "")
     subject = "Fixes #1 (GH-2) @llvm/team, closes https://github.com/o/r/issues/3 \x1b[2J"
     patch = Patch(sha="e" * 40, subject=subject, kind="local", of="", why="", link="", drop_when="")
-    project: SimpleNamespace = SimpleNamespace(
+    project = Downstream(
+        pin=lambda _: "3" * 40,
         upstream=SimpleNamespace(affecting=lambda *_: [1], config=SimpleNamespace(title="LLVM", patches=())),
         pin_commit=lambda _head, _tip, message, _generated: message,
         named=lambda trailers: trailers,
@@ -130,7 +142,7 @@ def test_the_commits_of_a_walk_close_no_issue_when_they_are_merged() -> None:
     commit = UpstreamCommit(sha="c" * 40, tree="d" * 40, subject=subject)
     advance, text = cast("Any", walk.Walk.advance_commit), cast("Any", walk.Walk.advance_text)
     observer = SimpleNamespace(skipped=lambda *_: [subject])
-    walking = SimpleNamespace(project=project, observer=observer, export=lambda _: None)
+    walking = SimpleNamespace(project=project, observer=observer)
     walking.advance_text = partial(text, walking)
     message = advance(walking, seen, commit, stack, "good", {})
     assert len(message.splitlines()) == 3 + 3 + 1 + 5

@@ -32,7 +32,7 @@ BEGUN = Path(__file__).parent / "begun_walk"
 
 STOPPED = "b468adae3fdc03226e293c2f19237b2e963a80c4"
 AT_HEAD = "9b97be73d2eed5304f96991e7caa2aa340989da9"
-LANDED = "0ee5fa4df88d86278c3748b60291acbe2f3f733c"
+LANDED = "04f5a0b9485f048a3667d4a09c5d1773bf8e5724"
 
 
 #: Main's commit when the walk began, with the ``integrate.toml`` of that time.
