@@ -137,7 +137,7 @@ def test_dependencies_that_can_not_be_waited_for(stack: Any) -> None:
     lost = "abcdef0123" * 4
     world.git("update-index", "--cacheinfo", f"160000,{lost},third_party/dialect")
     world.git("commit", "-q", "-m", "Move to what nobody has")
-    refused(lambda: walk.project.refuse_dirty(), "checkout-dirty")
+    refused(lambda: walk.project.refuse_dirty(), "program-failed")
     refused(lambda: carried_dependency(walk.project, "third_party/dialect"), "commit-unreachable")
 
 
