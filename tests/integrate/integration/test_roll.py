@@ -328,7 +328,8 @@ def test_one_issue_tells_the_state_and_a_comment_what_is_new(
     assert f"culprit at `{end.bad[:12]}`" in comments[0]
     body = next(issue["body"] for issue in place.issues if "head" not in issue)
     assert f"| pin | `{end.base[:12]}` of 2026-09-21, 59 days old |" in body
-    assert f"| ahead of main | {world.affecting.index(end.base) + 1} affecting commits |" in body
+    assert world.affecting.index(end.base) == 0
+    assert "| ahead of main | 1 affecting commit |" in body
     assert f"| behind upstream | {end.remaining} affecting commits |" in body
     (pull,) = [issue for issue in place.issues if "head" in issue]
     assert f"[`{TODAY}`]({github.url}/{REPOSITORY}/pull/{pull['number']})" in body
