@@ -84,7 +84,7 @@ def test_the_picture_of_a_walk() -> None:
 class Downstream(SimpleNamespace):
     """One whose answers may be kept."""
 
-    __hash__ = object.__hash__
+    __hash__ = object.__hash__  # type: ignore[assignment]
 
 
 def test_the_pull_request_of_an_integrate(tmp_path: Path) -> None:
@@ -116,7 +116,8 @@ def test_the_pull_request_of_an_integrate(tmp_path: Path) -> None:
         slug="hostile",
         walked=lambda _: (project,),
     )
-    project.messages, project.commits = partial(Project.messages, project), partial(Project.commits, project)
+    for name in ("messages", "commits"):
+        setattr(project, name, partial(getattr(Project, name), project))
     _, body = deliver.pull_request_text(cast("Any", project), "b")
     for ours in (f"llvm/llvm-project@{base}", f"https://github.com/llvm/llvm-project/compare/{base}...{base}"):
         assert ours in body
