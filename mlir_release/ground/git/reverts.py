@@ -154,7 +154,7 @@ class Effects:
     A commit can turn older ones only: what its message says of itself and of later ones means nothing.
 
     :param commits: newest first
-    :param aliases: the ids of commits, by their pull requests
+    :param aliases: the ids of commits, by their pull requests and titles (:func:`aliases`)
     """
 
     def __init__(self, commits: Iterable[Reverting], aliases: Mapping[str, str] = MappingProxyType({})) -> None:
