@@ -113,6 +113,10 @@ class Runner:
     def run_all(self, workflow: str, ref: str) -> None:
         """Run a workflow, then those that it dispatches, directly or not."""
         self.run(workflow, ref, {})
+        self.run_waiting()
+
+    def run_waiting(self) -> None:
+        """Run what was dispatched, and what that dispatches."""
         while self.waiting:
             dispatch = self.waiting.pop(0)
             self.run(dispatch.workflow, dispatch.ref, dispatch.inputs, run_id=dispatch.run_id)
