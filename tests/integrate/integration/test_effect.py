@@ -124,6 +124,30 @@ def test_any_hops_over_reverts_and_relands_end_in_the_same_tree(tmp_path: Path, 
     assert ends[0] == ends[1] == ends[2]
 
 
+def test_a_patch_that_comes_back_is_told_with_those_that_stand_on_it(tmp_path: Path) -> None:
+    up, chance = Upstream(tmp_path / "upstream.git"), random.Random(1)
+    base = up.line[0]
+    up.turn("a", chance)
+    message = f"Carry a\n\n(cherry picked from commit {up.line[1]})\n"
+    pick = commit_files(up.git, base, {"a": b"1\n"}, message, WHO)
+    tip = commit_files(up.git, pick, {"a": b"2\n"}, "Ours, above it\n", WHO)
+    stack = hop(up.git, Stack(base, tip, tuple(carried(up.git, base, tip))), up.line[1])
+    assert [patch.subject for patch in stack.kept] == ["Ours, above it"]
+    up.turn("a", chance)
+    assert [patch.subject for patch in hop(up.git, stack, up.line[2]).kept] == ["Carry a", "Ours, above it"]
+
+
+def test_a_merge_that_people_have_resolved_is_not_replayed(tmp_path: Path) -> None:
+    up = Upstream(tmp_path / "upstream.git")
+    base = up.line[0]
+    one, other = (commit_files(up.git, base, {name: b"ours\n"}, f"Ours {name}\n", WHO) for name in "ab")
+    both = {"b": b"ours\n", "c": b"what only people know\n"}
+    merge = commit_files(up.git, one, both, "Merge\n", WHO, parents=[one, other])
+    up.add({"d": b"1\n"}, "Go on\n")
+    error = refused(lambda: rebase(up.git, carried(up.git, base, merge), base, up.line[1]), "patch-conflict")
+    assert "it is a merge that people have resolved" in error.why
+
+
 # -- a culprit that upstream takes back --------------------------------------------------------------------------------
 
 #: Passes where no file of the library says "is bad", or the downstream has adapted.
