@@ -44,15 +44,14 @@ def show(name: str, limit: int, forge: str | None, signed_by: SignedBy) -> None:
 
     known = know(load_set(name), forge, signed_by)
     llvms = sorted(known.dates, key=lambda sha: known.dates[sha], reverse=True)[: limit or None]
-    names = [member.name for member in known.members]
-    rows = {llvm: dict(zip(names, known.versions(llvm), strict=True)) for llvm in llvms}
+    rows = {llvm: known.versions(llvm) for llvm in llvms}
     left_out = {member.name: member.left_out for member in known.members}
     if console.json_mode:
         console.result("", {"llvm": rows, "common": known.common, "left_out": left_out})
         return
     common = set(known.common)
     console.table(
-        ["LLVM", *names, ""],
+        ["LLVM", *left_out, ""],
         [[known.shown(llvm), *row.values(), "all" if llvm in common else ""] for llvm, row in rows.items()],
     )
     for member, whys in left_out.items():
@@ -85,7 +84,7 @@ def lock(
     dry_run: bool,
 ) -> None:
     """Lock versions of SET's members that are built from one LLVM, and their dependencies."""
-    from mlir_release.extras.sets.lock import lock_set
+    from mlir_release.extras.sets.lock import know, lock_set
     from mlir_release.extras.sets.set_file import load_set
     from mlir_release.ground.llvm.pin import SHA_PATTERN
     from mlir_release.ground.python.cpython import CPython
@@ -96,14 +95,6 @@ def lock(
         wanted = [CPython.parse(python) for python in pythons]
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--python") from error
-    locked = lock_set(
-        name,
-        load_set(name),
-        output,
-        forge=forge,
-        signed_by=signed_by,
-        llvm=llvm,
-        pythons=wanted,
-        dry_run=dry_run,
-    )
+    known = know(load_set(name), forge, signed_by, also=llvm)
+    locked = lock_set(name, known, output, llvm=llvm, pythons=wanted, dry_run=dry_run)
     console.outcome(locked, title=name)

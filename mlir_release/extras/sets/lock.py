@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from mlir_release.extras.sets.members import Listed, Released
+from mlir_release.extras.sets.members import listed, released
 from mlir_release.ground.console import console
 from mlir_release.ground.documents.decode import MalformedError, convert
 from mlir_release.ground.errors import NeedsPersonError, VerificationError
@@ -27,16 +27,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from mlir_release.extras.sets.members import Wheels
+    from mlir_release.extras.sets.members import Versions
     from mlir_release.extras.sets.set_file import SetFile
     from mlir_release.release.judging.signed import SignedBy
+    from mlir_release.release.model.manifest import WheelEntry
 
 
 @dataclass(frozen=True, kw_only=True)
 class Known:
     """The members of a set, and the LLVM commits that any of them is built from."""
 
-    members: Sequence[Released | Listed]
+    members: Sequence[Versions]
     dates: Mapping[str, int]  #: of LLVM commits that upstream has, in seconds since 1970
 
     @property
@@ -45,17 +46,17 @@ class Known:
         shared = set.intersection(*(set(member.llvm.values()) for member in self.members))
         return sorted(shared & self.dates.keys(), key=lambda sha: self.dates[sha], reverse=True)
 
-    def versions(self, llvm: str) -> list[str]:
+    def versions(self, llvm: str) -> dict[str, str]:
         """The newest version of each member that is built from an LLVM; empty if there is none."""
-        return [_newest(member.llvm, llvm) for member in self.members]
+        return {member.name: _newest(member, llvm) for member in self.members}
 
     def shown(self, llvm: str) -> str:
         """An LLVM commit for people, with its day."""
         return f"{llvm[:12]} of {datetime.fromtimestamp(self.dates[llvm], UTC):%Y-%m-%d}"
 
 
-def _newest(llvms: Mapping[str, str], llvm: str) -> str:
-    return max((version for version, sha in llvms.items() if sha == llvm), key=Version, default="")
+def _newest(member: Versions, llvm: str) -> str:
+    return max((version for version, sha in member.llvm.items() if sha == llvm), key=Version, default="")
 
 
 def know(given: SetFile, forge: str | None, signed_by: SignedBy, *, also: str = "") -> Known:
@@ -69,16 +70,17 @@ def know(given: SetFile, forge: str | None, signed_by: SignedBy, *, also: str = 
     upstream = Upstream(given.upstream)
     if also:
         upstream.resolve(also)
-    members = [Released(each, forge, signed_by) if each.released else Listed(each, upstream) for each in given.member]
-    for member in members:
-        with console.step(f"find which LLVM each version of {member.name} is built from"):
-            count = len(member.llvm)
-        console.say(f"    {count} versions" + (f", and {len(member.left_out)} left out" if member.left_out else ""))
-    shas = {sha for member in members for sha in member.llvm.values()} | ({also} - {""})
-    dates = upstream.dates(sorted(shas))
+    members = []
+    for each in given.member:
+        with console.step(f"find which LLVM each version of {canonical(each.distribution)} is built from"):
+            member = released(each, forge, signed_by) if each.released else listed(each, upstream)
+        count, left_out = len(member.llvm), len(member.left_out)
+        console.say(f"    {count} versions" + (f", and {left_out} left out" if left_out else ""))
+        members.append(member)
+    dates = upstream.dates(sorted({sha for member in members for sha in member.llvm.values()} | ({also} - {""})))
     for member in members:
         strange = {version: sha for version, sha in member.llvm.items() if sha not in dates}
-        member.left_out |= {version: f"upstream has no commit {sha}" for version, sha in strange.items()}
+        member.left_out.update({version: f"upstream has no commit {sha}" for version, sha in strange.items()})
     return Known(members=members, dates=dates)
 
 
@@ -105,15 +107,7 @@ class Locked:
 
 
 def lock_set(
-    name: str,
-    given: SetFile,
-    output: Path,
-    *,
-    forge: str | None,
-    signed_by: SignedBy,
-    llvm: str = "",
-    pythons: Sequence[CPython] = (),
-    dry_run: bool = False,
+    name: str, known: Known, output: Path, *, llvm: str = "", pythons: Sequence[CPython] = (), dry_run: bool = False
 ) -> Locked:
     """Write ``pylock.toml`` and ``requirements.txt``, whose members are built from one LLVM.
 
@@ -124,30 +118,22 @@ def lock_set(
     :raises VerificationError: ``no-fitting-wheel``, ``wheel-unsuitable``
     :raises MachineError: as :func:`know`
     """
-    known = know(given, forge, signed_by, also=llvm)
     chosen = llvm or next(iter(known.common), "")
-    versions = known.versions(chosen)
-    if not all(versions):
+    pinned = known.versions(chosen)
+    if not all(pinned.values()):
         wanted = chosen or max(
-            known.dates, key=lambda sha: (sum(map(bool, known.versions(sha))), known.dates[sha]), default=""
+            known.dates, key=lambda sha: (sum(map(bool, known.versions(sha).values())), known.dates[sha]), default=""
         )
-        lines = []
-        for member, version in zip(known.members, known.versions(wanted), strict=True):
-            if version:
+        when, lines = known.dates.get(wanted, 0), []
+        for member in known.members:
+            if version := _newest(member, wanted):
                 lines.append(f"{member.name} {version} is")
                 continue
-            dated = sorted((known.dates[sha], sha) for sha in set(member.llvm.values()) if sha in known.dates)
-            at = known.dates.get(wanted, 0)
-            near = [
-                ("before", [row for row in dated if row[0] <= at][-1:]),
-                ("after", [row for row in dated if row[0] > at][:1]),
-            ]
-            said = [
-                f"{where}: {_newest(member.llvm, sha)} from {known.shown(sha)}"
-                for where, rows in near
-                for _, sha in rows
-            ]
-            lines.append(f"{member.name} is not; {', '.join(said) or 'no version of it has a known LLVM'}")
+            dated = sorted((known.dates[sha], sha) for sha in known.dates.keys() & set(member.llvm.values()))
+            near = [("before", sha) for date, sha in dated if date <= when][-1:]
+            near += [("after", sha) for date, sha in dated if date > when][:1]
+            said = ", ".join(f"{where}: {_newest(member, sha)} from {known.shown(sha)}" for where, sha in near)
+            lines.append(f"{member.name} is not; {said or 'no version of it has a known LLVM'}")
             lines += [f"  left out: {version}, {why}" for version, why in list(member.left_out.items())[:5]]
         asked = f"from {known.shown(wanted)}" if wanted else "from a known LLVM"
         raise NeedsPersonError(
@@ -158,29 +144,31 @@ def lock_set(
             "pin-of:…); or leave a member out of the set",
         )
     headline = f"{name}: all from llvm-project {known.shown(chosen)}"
+    found: dict[str, list[WheelEntry]] = {}
+    urls: dict[str, str] = {}
     with scratch_folder("set") as scratch:
-        found: dict[str, Wheels] = {}
-        for member, version in zip(known.members, versions, strict=True):
-            with console.step(f"read the wheels of {member.name} {version}"):
-                found[member.name] = member.wheels(version, scratch, pythons)
-    pinned = dict(zip(found, versions, strict=True))
+        for member in known.members:
+            with console.step(f"read the wheels of {member.name} {pinned[member.name]}"):
+                at = member.wheels(pinned[member.name], pythons, scratch)
+            found[member.name] = [*at.values()]
+            urls |= {wheel.filename: url for url, wheel in at.items()}
     every = {
-        (CPython.of_tag(entry.python), PlatformTag.parse(platform))
+        (CPython.of_tag(wheel.python), PlatformTag.parse(platform))
         for wheels in found.values()
-        for entry in wheels.entries
-        if entry.python.startswith("cp")
-        for platform in entry.platforms
+        for wheel in wheels
+        if wheel.python.startswith("cp")
+        for platform in wheel.platforms
     }
     machines = [
-        (python, tag)
-        for python, tag in sorted(every, key=lambda machine: (machine[0], str(machine[1])))
-        if all(any(fits(each.filename, python, tag) for each in wheels.entries) for wheels in found.values())
+        machine
+        for machine in sorted(every, key=lambda machine: (machine[0], str(machine[1])))
+        if all(any(fits(wheel.filename, *machine) for wheel in wheels) for wheels in found.values())
     ]
-    everywhere = all(wheels.entries for wheels in found.values()) and not every
+    everywhere = all(found.values()) and not every
     lacking = [str(python) for python in pythons if not everywhere and python not in {each for each, _ in machines}]
     if lacking or not (machines or everywhere):
-        rows = [
-            f"{name}: {' '.join(each.filename.removesuffix('.whl').split('-', 2)[2] for each in wheels.entries)}"
+        offered = [
+            f"{name}: {' '.join(each.filename.removesuffix('.whl').split('-', 2)[2] for each in wheels)}"
             for name, wheels in found.items()
         ]
         raise VerificationError(
@@ -188,12 +176,12 @@ def lock_set(
             f"not every member has a wheel for {', '.join(lacking)}"
             if lacking
             else "no machine has wheels of all members",
-            why="\n".join(rows),
+            why="\n".join(offered),
             remedy="choose another CPython with --python, or another LLVM with --llvm",
         )
     requires: set[str] = set()  # what the members require of others
     for requiring, wheels in found.items():
-        for line in dict.fromkeys(line for entry in wheels.entries for line in entry.requires_dist):
+        for line in dict.fromkeys(line for wheel in wheels for line in wheel.requires_dist):
             requirement = Requirement(line)
             other = canonical(requirement.name)
             if other not in pinned:
@@ -204,11 +192,31 @@ def lock_set(
                     f"{requiring} {pinned[requiring]} requires {line}, and the set has {other} {pinned[other]}",
                     remedy="choose another LLVM with --llvm, or leave one of both out of the set",
                 )
-    local = any(url.startswith("file:") for wheels in found.values() for url in wheels.urls.values())
+    local = any(url.startswith("file:") for url in urls.values())
     now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
     with console.step("lock what the members depend on"):
         locked = lock_requirements(sorted(requires), machines, until=now, local=local) if requires else ()
-    texts = _files(headline, pinned, found, locked)
+    try:
+        for name, wheels in found.items():
+            rows = [{"url": urls[each.filename], "sha256": each.sha256, "size": each.size} for each in wheels]
+            convert({"name": name, "version": pinned[name], "wheels": rows}, LockedPackage)
+    except MalformedError as error:
+        raise VerificationError(
+            "wheel-unsuitable",
+            "the index of a member gives addresses that no lock can name",
+            why=str(error),
+            remedy="tell those who publish it",
+        ) from error
+    lines = [f"# {headline}", "# pip install -r <this file>. A machine that a member has no wheel for gets an error."]
+    for name, wheels in found.items():
+        lines += [f"# {name} {pinned[name]}", *requirement_lines(name, wheels, urls)]
+    lines.append("# What they depend on.")
+    lines += [f"{each.name}=={each.version}" + (f" ; {each.marker}" if each.marker else "") for each in locked]
+    own = [own_package(name, pinned[name], wheels, urls) for name, wheels in found.items()]
+    texts = {
+        "pylock.toml": f"# {headline}\n{pylock_document(own, locked)}",
+        "requirements.txt": "\n".join(lines) + "\n",
+    }
     if not dry_run:
         output.mkdir(parents=True, exist_ok=True)
         write_all(output, texts)
@@ -219,34 +227,3 @@ def lock_set(
         files=() if dry_run else tuple(str(output / each) for each in texts),
         headline=headline,
     )
-
-
-def _files(
-    headline: str, pinned: Mapping[str, str], found: Mapping[str, Wheels], locked: Sequence[LockedPackage]
-) -> dict[str, str]:
-    """The content of both files, by their names. :raises VerificationError: ``wheel-unsuitable``"""
-    rows = []
-    for name, wheels in found.items():
-        listed = [
-            {"url": wheels.urls[each.filename], "sha256": each.sha256, "size": each.size} for each in wheels.entries
-        ]
-        rows.append({"name": name, "version": pinned[name], "wheels": listed})
-    try:
-        convert(rows, tuple[LockedPackage, ...])
-    except MalformedError as error:
-        raise VerificationError(
-            "wheel-unsuitable",
-            "the index of a member gives addresses that no lock can name",
-            why=str(error),
-            remedy="tell those who publish it",
-        ) from error
-    own = [own_package(name, pinned[name], wheels.entries, wheels.urls) for name, wheels in found.items()]
-    lines = [f"# {headline}", "# pip install -r <this file>. A machine that a member has no wheel for gets an error."]
-    for name, wheels in found.items():
-        lines += [f"# {name} {pinned[name]}", *requirement_lines(name, wheels.entries, wheels.urls)]
-    lines.append("# What they depend on.")
-    lines += [f"{each.name}=={each.version}" + (f" ; {each.marker}" if each.marker else "") for each in locked]
-    return {
-        "pylock.toml": f"# {headline}\n{pylock_document(own, locked)}",
-        "requirements.txt": "\n".join(lines) + "\n",
-    }

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import re
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
@@ -22,7 +23,7 @@ from mlir_release.ground.llvm.recogniser import RecognisedProject, parse
 from mlir_release.ground.programs.needs import need
 from mlir_release.ground.python.cpython import ANY_PYTHON
 from mlir_release.ground.python.platforms import PlatformTag
-from mlir_release.ground.python.requirements import canonical, check_requirement, check_specifiers
+from mlir_release.ground.python.requirements import canonical
 from mlir_release.ground.storage.archives import ArchiveError, open_zip
 from mlir_release.ground.storage.download import download, receive
 from mlir_release.ground.storage.files import read_document
@@ -34,54 +35,25 @@ from mlir_release.release.model.manifest import WheelEntry, fits
 from mlir_release.release.pinning.reachable import base_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from mlir_release.extras.sets.set_file import Member
+    from mlir_release.extras.sets.set_file import SetMember
     from mlir_release.ground.llvm.upstream import Upstream
     from mlir_release.ground.python.cpython import CPython
     from mlir_release.release.judging.signed import SignedBy
 
-
-class Wheels(NamedTuple):
-    """The wheels of one version of a member."""
-
-    entries: tuple[WheelEntry, ...]
-    urls: Mapping[str, str]  #: by their names
+    #: Of a version and CPythons (none: all), the wheels by their addresses; in the folder are those that must be read.
+    FindWheels = Callable[[str, Sequence[CPython], Path], Mapping[str, WheelEntry]]
 
 
-class Released:
-    """A member that is a distribution of this toolkit's releases."""
+@dataclass(frozen=True, kw_only=True)
+class Versions:
+    """The versions of a member."""
 
-    def __init__(self, member: Member, forge: str | None, signed_by: SignedBy) -> None:
-        self.name = canonical(member.distribution)
-        self.left_out: dict[str, str] = {}
-        self._forge = open_forge(member.forge or forge)
-        self._signed_by = signed_by
-
-    @cached_property
-    def _tags(self) -> Mapping[str, tuple[str, str]]:
-        """The tag and the LLVM of each version, but of yanked ones."""
-        entries = read_index(self._forge, self._signed_by).entries
-        return {
-            entry.row.version: (entry.tag, entry.row.revision)
-            for entry in entries
-            if entry.yanked is None and any(canonical(wheel.distribution) == self.name for wheel in entry.wheels)
-        }
-
-    @property
-    def llvm(self) -> Mapping[str, str]:
-        """The LLVM commit of each version."""
-        return {version: revision for version, (_, revision) in self._tags.items()}
-
-    def wheels(self, version: str, scratch: Path, pythons: Sequence[CPython]) -> Wheels:
-        """The wheels of a version, whose manifest is verified as ``install`` does it."""
-        manifest = read_release(self._forge, self._tags[version][0], self._signed_by).manifest
-        entries = tuple(
-            wheel
-            for wheel in manifest.wheels
-            if canonical(wheel.distribution) == self.name and _is_for(wheel.filename, pythons)
-        )
-        return Wheels(entries, {each.filename: self._forge.file_url(manifest.tag, each.filename) for each in entries})
+    name: str  #: of the distribution, canonical
+    llvm: Mapping[str, str]  #: the commit that each is built from
+    left_out: dict[str, str]  #: those without a known one: why
+    wheels: FindWheels
 
 
 class _Link(NamedTuple):
@@ -89,91 +61,54 @@ class _Link(NamedTuple):
 
     filename: str
     url: str
-    sha256: str  #: empty if the page does not say
-    metadata: str | None  #: digest of the METADATA beside it (PEP 658); empty: not told; None: it is not there
+    sha256: str = ""  #: empty if the page does not say
+    metadata: str | None = None  #: digest of the METADATA beside it (PEP 658); empty: not told; None: it is not there
 
 
-class Listed:
-    """A member whose wheels are on an index, on a page with links, or in a folder."""
+def released(member: SetMember, forge: str | None, signed_by: SignedBy) -> Versions:
+    """Those of a distribution of this toolkit's releases, but for yanked ones.
 
-    def __init__(self, member: Member, upstream: Upstream) -> None:
-        self.name = canonical(member.distribution)
-        self.left_out: dict[str, str] = {}  #: versions without a known LLVM: why
-        self._member = member
-        self._upstream = upstream
+    Manifests are verified as ``install`` does it.
+    """
+    name, place = canonical(member.distribution), open_forge(member.forge or forge)
+    entries = {
+        entry.row.version: entry
+        for entry in read_index(place, signed_by).entries
+        if entry.yanked is None and any(canonical(wheel.distribution) == name for wheel in entry.wheels)
+    }
 
-    @cached_property
-    def _links(self) -> Mapping[str, list[_Link]]:
-        """The wheels of each version."""
-        member = self._member
-        place = member.find_links or urljoin(member.index.rstrip("/") + "/", f"{self.name}/")
-        found: dict[str, list[_Link]] = {}
-        for link in _folder(place) if place.startswith("file:") else _page(place):
-            parsed = named(link.filename) if link.filename.endswith(".whl") else None
-            if parsed is not None and parsed[0] == self.name and is_plain_name(link.filename):
-                found.setdefault(str(parsed[1]), []).append(link)
-        return found
+    def wheels(version: str, pythons: Sequence[CPython], _: Path) -> Mapping[str, WheelEntry]:
+        manifest = read_release(place, entries[version].tag, signed_by).manifest
+        return {
+            place.file_url(manifest.tag, wheel.filename): wheel
+            for wheel in manifest.wheels
+            if canonical(wheel.distribution) == name and _is_for(wheel.filename, pythons)
+        }
 
-    @cached_property
-    def llvm(self) -> Mapping[str, str]:
-        """The LLVM commit of each version: upstream's, if the project pins one of a fork with patches."""
-        if not self._member.llvm:
-            return self._by_project()
-        found = {}
-        for version, links in self._links.items():
-            with scratch_folder("set") as folder:
-                match = re.search(self._member.llvm, _metadata(links[0], folder).decode(errors="replace"))
-            commit = match[1] if match else ""
-            if re.fullmatch("[0-9a-f]{40}", commit or ""):
-                found[version] = commit
-            else:
-                self.left_out[version] = "its METADATA names no LLVM commit"
-        return found
+    llvm = {version: entry.row.revision for version, entry in entries.items()}
+    return Versions(name=name, llvm=llvm, left_out={}, wheels=wheels)
 
-    def _by_project(self) -> dict[str, str]:
-        source, _, path = parse(self._member.pin_of)
-        project = RecognisedProject(source, path)
-        commits: dict[str, list[str]] = {}
-        for version in self._links:
-            refs = self._member.refs_of(version)
-            at = [project.in_history(ref) for ref in refs or ()]
-            if refs is None:
-                self.left_out[version] = "the set file says nothing of such versions"
-            elif not all(at):
-                self.left_out[version] = f"{project.name} has no commit {refs[at.index('')]}"
-            else:
-                commits[version] = at
-        if commits:
-            project.have(commit for at in commits.values() for commit in at)
-        pins: dict[str, str] = {}
-        for commit in {commit for at in commits.values() for commit in at}:
-            try:
-                pin, fork = project.pin(commit), project.fork(commit, project.place(commit))
-                ours, theirs = (url.rstrip("/").removesuffix(".git").lower() for url in (self._upstream.url, fork))
-                is_upstream = not fork or ours == theirs
-                pins[commit] = pin if is_upstream else base_of(self._upstream, pin, fork=fork).sha
-            except (UsageError, VerificationError) as error:
-                pins[commit] = ""
-                self.left_out.update({version: error.what for version, at in commits.items() if commit in at})
-        found = {}
-        for version, at in commits.items():
-            llvms = {pins[commit] for commit in at}
-            if len(llvms) > 1:
-                self.left_out.setdefault(version, "LLVM was bumped when it was built")
-            elif llvm := llvms.pop():
-                found[version] = llvm
-        return found
 
-    def wheels(self, version: str, scratch: Path, pythons: Sequence[CPython]) -> Wheels:
-        """The wheels of a version. Those that the page gives no digest for are downloaded.
+def listed(member: SetMember, upstream: Upstream) -> Versions:
+    """Those of a distribution whose wheels are on an index, on a page with links, or in a folder.
 
-        :param scratch: a folder for them
-        :param pythons: for these alone; empty: for all
-        :raises VerificationError: ``wheel-unsuitable``, ``file-damaged``
-        """
-        links = [link for link in self._links[version] if _is_for(link.filename, pythons)]
-        entries = tuple(_entry(self.name, link, scratch) for link in links)
-        return Wheels(entries, {link.filename: link.url for link in links})
+    :raises MachineError: ``network-failed``
+    :raises VerificationError: ``wheel-unsuitable``, ``file-damaged``; ``wheels``, too
+    """
+    name = canonical(member.distribution)
+    place = member.find_links or urljoin(member.index.rstrip("/") + "/", f"{name}/")
+    links: dict[str, list[_Link]] = {}
+    for link in _folder(place) if place.startswith("file:") else _page(place):
+        parsed = named(link.filename) if link.filename.endswith(".whl") else None
+        if parsed is not None and parsed[0] == name and is_plain_name(link.filename):
+            links.setdefault(str(parsed[1]), []).append(link)
+
+    def wheels(version: str, pythons: Sequence[CPython], scratch: Path) -> Mapping[str, WheelEntry]:
+        chosen = [link for link in links[version] if _is_for(link.filename, pythons)]
+        return {link.url: _entry(name, link, scratch) for link in chosen}
+
+    llvm, left_out = _written(member.llvm, links) if member.llvm else _pinned(member, links, upstream)
+    return Versions(name=name, llvm=llvm, left_out=left_out, wheels=wheels)
 
 
 def _is_for(filename: str, pythons: Sequence[CPython]) -> bool:
@@ -181,13 +116,62 @@ def _is_for(filename: str, pythons: Sequence[CPython]) -> bool:
     return not pythons or any(fits(filename, python, platform) for python in pythons for platform in platforms)
 
 
+def _written(pattern: str, links: Mapping[str, Sequence[_Link]]) -> tuple[dict[str, str], dict[str, str]]:
+    """The LLVM of each version, as its METADATA has it; and why others are left out."""
+    found, left_out = {}, {}
+    for version, (link, *_) in links.items():
+        with scratch_folder("set") as folder:
+            match = re.search(pattern, _metadata(link, folder).decode(errors="replace"))
+        if match and re.fullmatch("[0-9a-f]{40}", match[1] or ""):
+            found[version] = match[1]
+        else:
+            left_out[version] = "its METADATA names no LLVM commit"
+    return found, left_out
+
+
+def _pinned(member: SetMember, versions: Iterable[str], upstream: Upstream) -> tuple[dict[str, str], dict[str, str]]:
+    """As :func:`_written`, by the project's pin; of a fork's commit with patches it is the upstream's below them."""
+    source, _, path = parse(member.pin_of)
+    project = RecognisedProject(source, path)
+    commits: dict[str, list[str]] = {}
+    found, left_out = {}, {}
+    for version in versions:
+        refs = member.refs_of(version)
+        at = [project.in_history(ref) for ref in refs or ()]
+        if refs is None:
+            left_out[version] = "the set file says nothing of such versions"
+        elif not all(at):
+            left_out[version] = f"{project.name} has no commit {refs[at.index('')]}"
+        else:
+            commits[version] = at
+    if commits:
+        project.have(commit for at in commits.values() for commit in at)
+
+    @cache
+    def llvm_at(commit: str) -> tuple[str, str]:
+        try:
+            pin, fork = project.pin(commit), project.fork(commit, project.place(commit))
+            ours, theirs = (url.rstrip("/").removesuffix(".git").lower() for url in (upstream.url, fork))
+            return (pin if not fork or ours == theirs else base_of(upstream, pin, fork=fork).sha), ""
+        except (UsageError, VerificationError) as error:
+            return "", error.what
+
+    for version, at in commits.items():
+        llvms = dict.fromkeys(map(llvm_at, at))
+        bumped = "LLVM was bumped when it was built" if len(llvms) > 1 else ""
+        if why := next((why for _, why in llvms if why), bumped):
+            left_out[version] = why
+        else:
+            ((found[version], _),) = llvms
+    return found, left_out
+
+
 def _folder(url: str) -> list[_Link]:
     folder = Path(url2pathname(urlsplit(url).path))
     try:
-        paths = sorted(path for path in folder.iterdir() if path.suffix == ".whl")
+        return [_Link(path.name, path.as_uri()) for path in sorted(folder.iterdir())]
     except OSError as error:
         raise _unreadable(str(folder), error.strerror or str(error)) from error
-    return [_Link(path.name, path.as_uri(), sha256_of(path), None) for path in paths]
 
 
 def _page(url: str) -> list[_Link]:
@@ -201,20 +185,17 @@ def _page(url: str) -> list[_Link]:
     try:
         receive(url, content, headers={"Accept": "text/html"}, limit=DOCUMENT_LIMIT)
         links = RepositoryPage.from_html(content.getvalue(), url).links
-    except requests.HTTPError as error:
-        if error.response is not None and error.response.status_code == 404:
-            return []  # an index that does not have the project
-        raise _unreadable(url, str(error)) from error
     except (requests.RequestException, ValueError) as error:
+        if isinstance(error, requests.HTTPError) and error.response is not None and error.response.status_code == 404:
+            return []  # an index that does not have the project
         raise _unreadable(url, str(error)) from error
     found = []
     for link in links:
         address, fragment = urldefrag(link.url)
         if urlsplit(address).scheme in ("http", "https"):  # no page of others names files of this machine
             beside = link.get_str_attrib("data-core-metadata") or link.get_str_attrib("data-dist-info-metadata")
-            metadata = _sha256(beside) if beside else None
             filename = unquote(urlsplit(address).path.rpartition("/")[2])
-            found.append(_Link(filename, address, _sha256(fragment), metadata))
+            found.append(_Link(filename, address, _sha256(fragment), _sha256(beside) if beside else None))
     return found
 
 
@@ -224,12 +205,7 @@ def _sha256(text: str) -> str:
 
 
 def _unreadable(where: str, why: str) -> MachineError:
-    return MachineError(
-        "network-failed",
-        "the index of a set's member can't be read",
-        where=where,
-        why=why,
-    )
+    return MachineError("network-failed", "the index of a set's member can't be read", where=where, why=why)
 
 
 def _metadata(link: _Link, folder: Path) -> bytes:
@@ -239,8 +215,7 @@ def _metadata(link: _Link, folder: Path) -> bytes:
         download(f"{link.url}.metadata", beside, sha256=link.metadata, limit=DOCUMENT_LIMIT)
         return read_document(beside)
     path = folder / link.filename
-    if not path.exists():
-        download(link.url, path, sha256=link.sha256)
+    download(link.url, path, sha256=link.sha256)
     try:
         with open_zip(path) as archive:
             (name,) = (each for each in archive.namelist() if re.fullmatch(r"[^/]+\.dist-info/METADATA", each))
@@ -251,36 +226,33 @@ def _metadata(link: _Link, folder: Path) -> bytes:
 
 def _entry(distribution: str, link: _Link, folder: Path) -> WheelEntry:
     """A wheel of others, as a manifest describes ours."""
-    text = _metadata(link, folder)
-    raw, _ = parse_email(text)
-    path = folder / link.filename
+    text, path = _metadata(link, folder), folder / link.filename
     if not link.sha256 and not path.exists():
         download(link.url, path)
+    raw, _ = parse_email(text)
     tags = sorted(parse_wheel_filename(link.filename)[3], key=str)
     free = any(tag.abi.endswith("t") and tag.abi.startswith("cp") for tag in tags)
-    python = ANY_PYTHON if tags[0].interpreter.startswith("py") else tags[0].interpreter + "t" * free
     requires = [line for line in raw.get("requires_dist", []) if not re.search(r"\bextra\b", line.partition(";")[2])]
     try:
-        check_specifiers(raw.get("requires_python", ""))
+        entry = WheelEntry(
+            filename=link.filename,
+            target="",
+            distribution=distribution,
+            profile="",
+            python=ANY_PYTHON if tags[0].interpreter.startswith("py") else tags[0].interpreter + "t" * free,
+            platforms=tuple(dict.fromkeys(tag.platform for tag in tags)),
+            requires_python=raw.get("requires_python", ""),
+            requires_dist=tuple(requires),
+            size=path.stat().st_size if path.exists() else 0,
+            sha256=link.sha256 or sha256_of(path),
+            metadata_sha256=sha256_of(text),
+        )
         for line in requires:
-            check_requirement(line)
             if Requirement(line).url:  # it would be fetched from wherever the wheel likes
                 raise MalformedError("requires_dist", f"has {line!r}, the address of a file")
     except MalformedError as error:
         raise _unsuitable(link, str(error)) from error
-    return WheelEntry(
-        filename=link.filename,
-        target="",
-        distribution=distribution,
-        profile="",
-        python=python,
-        platforms=tuple(dict.fromkeys(tag.platform for tag in tags)),
-        requires_python=raw.get("requires_python", ""),
-        requires_dist=tuple(requires),
-        size=path.stat().st_size if path.exists() else 0,
-        sha256=link.sha256 or sha256_of(path),
-        metadata_sha256=sha256_of(text),
-    )
+    return entry
 
 
 def _unsuitable(link: _Link, why: str) -> ReleaseError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 from urllib.parse import urlsplit
 
 import msgspec
@@ -16,16 +16,13 @@ from mlir_release.ground.errors import UsageError
 from mlir_release.ground.python.requirements import canonical
 from mlir_release.ground.storage.files import read_document
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 #: The sets that come with the toolkit.
 SHIPPED = Path(__file__).parent
 
 _FIELD = re.compile(r"\{(\w+)\}")
 
 
-class Member(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
+class SetMember(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
     """``[[member]]``: a distribution. Without ``pin-of`` and ``llvm`` it is of this toolkit's releases."""
 
     distribution: ProjectName
@@ -69,14 +66,14 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         match = re.fullmatch(self.version, version)
         if match is None:
             return None
-        fields: Mapping[str, str] = {**match.groupdict(""), "version": version}
+        fields = {**match.groupdict(""), "version": version}
         return tuple(_FIELD.sub(lambda found: fields[found[1]], ref) for ref in self.refs)
 
 
 class SetFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The file."""
 
-    member: Annotated[tuple[Member, ...], Meta(min_length=2, title="a list of two members at least")]
+    member: Annotated[tuple[SetMember, ...], Meta(min_length=2, title="a list of two members at least")]
     upstream: Annotated[str, doc("The Git URL of llvm-project")] = LLVM_PROJECT
 
     def __post_init__(self) -> None:
@@ -112,10 +109,9 @@ def load_set(name: str) -> SetFile:
         raise UsageError(
             "config-invalid", f"the set {name}: {error}", where=str(path), remedy="correct the file (docs/sets.md)"
         ) from None
-    members = [
-        msgspec.structs.replace(each, find_links=(path.parent / each.find_links).absolute().as_uri())
-        if each.find_links and not urlsplit(each.find_links).scheme
-        else each
-        for each in found.member
-    ]
+    members = list(found.member)
+    for at, each in enumerate(members):
+        if each.find_links and not urlsplit(each.find_links).scheme:
+            address = (path.parent / each.find_links).absolute().as_uri()
+            members[at] = msgspec.structs.replace(each, find_links=address)
     return msgspec.structs.replace(found, member=tuple(members))
