@@ -29,7 +29,7 @@ class Detail(Struct, frozen=True, kw_only=True, omit_defaults=True):
     after: str = ""
 
 
-class Change(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ApiChange(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Something that only one of two wheels has, or that differs."""
 
     how: How
@@ -60,7 +60,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
 
     old: Side
     new: Side
-    changes: tuple[Change, ...]
+    changes: tuple[ApiChange, ...]
     uncompared: tuple[str, ...]  #: names of compiled modules that one of the wheels has no stubs for
 
     def text(self) -> str:
@@ -122,13 +122,13 @@ class Comparison(Struct, frozen=True, kw_only=True):
                 lines.append(f"{plural}: {', '.join(counts)}" + (f" ({which})" if which else ""))
         return lines
 
-    def parts(self) -> Iterator[tuple[str, Sequence[Row]]]:
+    def parts(self) -> Iterator[tuple[str, Sequence[ChangeRow]]]:
         """The changes as they are shown, by title. What is alike is one row, as of operations that differ in a type."""
         order = list(_PLURALS)
         ordered = sorted(self.changes, key=lambda each: (order.index(each.kind), each.group, each.name))
         for title, of in _PARTS.items():
             found = [each for each in ordered if ("added" if each.how == "added" else each.level) == of]
-            rows: dict[object, list[Change]] = {}
+            rows: dict[object, list[ApiChange]] = {}
             for change in found if of != "types" or len(found) <= _LISTED else ():
                 rows.setdefault((change.kind, change.group, change.how, _shown(change)), []).append(change)
             shown = []
@@ -137,7 +137,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
                 about = f" ({first.path})" if first.path and not more else ""
                 about += f", also as {', '.join(also)}" if also else ""
                 about += ": removed" if first.how == "removed" else ""
-                shown.append(Row(tuple(change.name for change in (first, *more)), about, _shown(first)))
+                shown.append(ChangeRow(tuple(change.name for change in (first, *more)), about, _shown(first)))
             if found:
                 yield f"{title} ({len(found)})", shown
 
@@ -148,7 +148,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
         return ["", f"not compared, because one of the two wheels has no stubs of their modules: {names}"]
 
 
-class Row(NamedTuple):
+class ChangeRow(NamedTuple):
     """Changes that are shown together, because the same is to be said of them."""
 
     names: tuple[str, ...]
@@ -175,7 +175,7 @@ _PARTS = {
 }
 
 
-def _shown(change: Change) -> tuple[tuple[str, Detail], ...]:
+def _shown(change: ApiChange) -> tuple[tuple[str, Detail], ...]:
     """What is shown of a change. Members of which the same is to be said are named together.
 
     Types are shown only where nothing else differs.

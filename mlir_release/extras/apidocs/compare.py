@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from griffe import BreakageKind, Function, Module, Parameter, ParameterKind, Parameters, find_breaking_changes
 from msgspec import structs
 
-from mlir_release.extras.apidocs.changes import Change, Detail
+from mlir_release.extras.apidocs.changes import ApiChange, Detail
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mlir_release.extras.apidocs.changes import How
-    from mlir_release.extras.apidocs.outline import Entry, Outline, Signature
+    from mlir_release.extras.apidocs.outline import CallSignature, Entry, Outline
 
 #: What precedes the names of parameters. A type that is gone from the result breaks no call.
 _SAID = {
@@ -30,9 +30,9 @@ _SAID = {
 }
 
 
-def find_changes(old: Outline, new: Outline) -> tuple[list[Change], list[str]]:
+def find_changes(old: Outline, new: Outline) -> tuple[list[ApiChange], list[str]]:
     """The changes; and the names that can't be compared, because one wheel has no stubs of their modules."""
-    found: dict[object, Change] = {}
+    found: dict[object, ApiChange] = {}
     uncompared = []
     for name in sorted(old.entries.keys() | new.entries.keys()):
         before, after = old.entries.get(name), new.entries.get(name)
@@ -52,7 +52,7 @@ def find_changes(old: Outline, new: Outline) -> tuple[list[Change], list[str]]:
                 continue  # what the module's own row says
             details = ()
         group = name.partition(".")[0] if entry.kind == "operation" else entry.module or name
-        change = Change(how=how, kind=entry.kind, name=name, group=group, path=entry.path, details=details)
+        change = ApiChange(how=how, kind=entry.kind, name=name, group=group, path=entry.path, details=details)
         # Several modules may show one thing. It is counted once.
         key = (how, entry.kind, details, entry.source)
         first = found.setdefault(key, change)
@@ -106,7 +106,9 @@ def _members(before: Entry, after: Entry) -> Iterator[Detail]:
 # -- signatures -----------------------------------------------------------------------------------------------------
 
 
-def _calls(old: tuple[Signature, ...], new: tuple[Signature, ...], *, inherits: bool = False) -> Iterator[Detail]:
+def _calls(
+    old: tuple[CallSignature, ...], new: tuple[CallSignature, ...], *, inherits: bool = False
+) -> Iterator[Detail]:
     """What differs in how something is called. An old way that one of the new ones accepts is not broken.
 
     :param inherits: from a class whose ways to call it may count
@@ -126,11 +128,11 @@ def _calls(old: tuple[Signature, ...], new: tuple[Signature, ...], *, inherits: 
     yield from broken or [_extended(old, new)]
 
 
-def _text(signatures: tuple[Signature, ...]) -> str:
+def _text(signatures: tuple[CallSignature, ...]) -> str:
     return " or ".join(signature.text() for signature in signatures)
 
 
-def _broken(old: Signature, new: Signature) -> list[str]:
+def _broken(old: CallSignature, new: CallSignature) -> list[str]:
     """Why calls of ``old`` fail, or mean something else, with ``new``."""
     old = _aligned(old, new)
     names: dict[BreakageKind, list[str]] = {}
@@ -154,7 +156,7 @@ def _broken(old: Signature, new: Signature) -> list[str]:
     return [f"{word}: {', '.join(found)}" for word, found in said.items() if found]
 
 
-def _aligned(old: Signature, new: Signature) -> Signature:
+def _aligned(old: CallSignature, new: CallSignature) -> CallSignature:
     """``old`` with the names of ``new`` for what is passed by position only, where no caller uses the names."""
     taken = {argument.name for argument in old.arguments}
     arguments = list(old.arguments)
@@ -165,7 +167,7 @@ def _aligned(old: Signature, new: Signature) -> Signature:
     return structs.replace(old, arguments=tuple(arguments))
 
 
-def _as_module(signature: Signature) -> Module:
+def _as_module(signature: CallSignature) -> Module:
     """As griffe compares it."""
     parameters = (
         Parameter(each.name, kind=ParameterKind(each.kind), default=each.default) for each in signature.arguments
@@ -175,7 +177,7 @@ def _as_module(signature: Signature) -> Module:
     return module
 
 
-def _extended(old: tuple[Signature, ...], new: tuple[Signature, ...]) -> Detail:
+def _extended(old: tuple[CallSignature, ...], new: tuple[CallSignature, ...]) -> Detail:
     """What may be called in addition; if that is nothing, only types differ."""
     alike = [_aligned(way, each) for way in old for each in new]
     plain = [[each.text(types=False) for each in ways] for ways in (alike, old, new)]

@@ -12,7 +12,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from mlir_release.extras.apidocs.describe import PARTS
-from mlir_release.extras.apidocs.links import Links, file_of
+from mlir_release.extras.apidocs.links import LinkMaker, file_of
 from mlir_release.ground.console import format_bytes
 from mlir_release.ground.storage.files import write_all
 from mlir_release.release.index.documents import render
@@ -43,7 +43,7 @@ class Frame:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Section:
+class DrawnSection:
     """A section that was drawn."""
 
     output: Path
@@ -69,12 +69,12 @@ class Section:
         return "\n".join(lines)
 
 
-def draw(api: Api, reference: Reference, output: Path, title: str, frame: Frame) -> Section:
+def draw(api: Api, reference: Reference, output: Path, title: str, frame: Frame) -> DrawnSection:
     """Write the pages of ``api`` into ``output``. The same wheel gives the same bytes.
 
     :param title: for example ``mlir 20261122.1``
     """
-    links = Links(api)
+    links = LinkMaker(api)
     files: dict[str, str] = {}
     templates = make_templates("mlir_release.extras.apidocs")
     summaries, passes, dialects = reference.summaries, reference.groups("pass"), reference.groups("operation")
@@ -109,7 +109,7 @@ def draw(api: Api, reference: Reference, output: Path, title: str, frame: Frame)
     files["search.js"] = (folder / "search.js").read_text(encoding="utf-8")
     files["style.css"] = style() + (folder / "api.css").read_text(encoding="utf-8")
     write_all(output, files)
-    return Section(
+    return DrawnSection(
         output=output,
         title=title,
         modules=len(api.modules),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct, json
 
-from mlir_release.extras.apidocs.changes import Row, Side
+from mlir_release.extras.apidocs.changes import ChangeRow, Side
 from mlir_release.extras.apidocs.comparison import make_comparison
 from mlir_release.extras.apidocs.outline import read_outline
 from mlir_release.extras.apidocs.published import best_described, described_link, fetch_wheel
@@ -48,7 +48,7 @@ class ReleaseChanges(Struct, frozen=True, kw_only=True):
     new: Sha256
     summary: str
     counts: tuple[str, ...] = ()
-    parts: tuple[tuple[str, tuple[Row, ...]], ...] = ()
+    parts: tuple[tuple[str, tuple[ChangeRow, ...]], ...] = ()
     more: int = 0  #: rows that are left out
 
 

@@ -34,7 +34,7 @@ def file_of(module: str) -> str:
 
 
 @dataclass
-class Links:
+class LinkMaker:
     """Makes links, and counts them."""
 
     api: Api

@@ -52,7 +52,7 @@ class Argument(Struct, frozen=True, omit_defaults=True, array_like=True):
         return f"{stars}{self.name}{typed}{default}"
 
 
-class Signature(Struct, frozen=True, omit_defaults=True, array_like=True):
+class CallSignature(Struct, frozen=True, omit_defaults=True, array_like=True):
     """A way to call something, without ``self`` or ``cls``."""
 
     arguments: tuple[Argument, ...]
@@ -73,7 +73,7 @@ class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     module: str = ""  #: that Python imports it from
     path: str = ""  #: of an operation's class, whose key is the operation's name
     source: str = ""  #: the path of its definition, public or not
-    signatures: tuple[Signature, ...] = ()
+    signatures: tuple[CallSignature, ...] = ()
     label: str = ""  #: of a method: ``classmethod``, ``staticmethod``; of a property without a setter: ``read-only``
     type: str = ""  #: of an attribute
     value: str = ""  #: of an attribute, such as an enumerator
@@ -162,7 +162,7 @@ def _function(of: FunctionDoc, kind: Kind) -> Entry:
                 how = "positional-only"
             default = str(parameter.default) if parameter.default is not None else None
             arguments.append(Argument(parameter.name, how, default, _type(parameter.annotation)))
-        signatures.append(Signature(tuple(arguments), _type(each.returns)))
+        signatures.append(CallSignature(tuple(arguments), _type(each.returns)))
     return Entry(kind=kind, source=of.overloads[-1].path, signatures=tuple(signatures), label=of.label)
 
 

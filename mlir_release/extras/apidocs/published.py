@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from mlir_release.extras.apidocs.draw import Frame, Section
+    from mlir_release.extras.apidocs.draw import DrawnSection, Frame
     from mlir_release.release.index.site import Channel, Published, WheelLink
     from mlir_release.release.model.manifest import WheelEntry
     from mlir_release.release.model.release_tags import Kind
@@ -75,7 +75,7 @@ class ApiSection(Struct, frozen=True, kw_only=True):
         return (self.tag, self.wheel, self.renderer) == (other.tag, other.wheel, other.renderer)
 
 
-def make_section(wheel: Path, output: Path, frame: Frame | None = None) -> Section:
+def make_section(wheel: Path, output: Path, frame: Frame | None = None) -> DrawnSection:
     """Describe a wheel's API in ``output``, as pages that link only each other, and the site of ``frame``.
 
     :raises VerificationError: ``wheel-unsuitable``

@@ -24,7 +24,7 @@ _LIMIT = 16 << 20
 _OPTION = re.compile(r"^-([\w-]+) +: (.*)$", re.MULTILINE)
 
 
-class Entry(Struct, frozen=True, kw_only=True):
+class ReferenceEntry(Struct, frozen=True, kw_only=True):
     """A pass or an operation."""
 
     kind: Literal["pass", "operation"]
@@ -43,11 +43,11 @@ class Entry(Struct, frozen=True, kw_only=True):
 class Reference(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
     """The content of the file."""
 
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[ReferenceEntry, ...] = ()
 
-    def groups(self, kind: str) -> dict[str, list[Entry]]:
+    def groups(self, kind: str) -> dict[str, list[ReferenceEntry]]:
         """The described entries of a kind, by their groups."""
-        found: dict[str, list[Entry]] = {}
+        found: dict[str, list[ReferenceEntry]] = {}
         for entry in self.entries:
             if entry.kind == kind and entry.text is not None:
                 found.setdefault(entry.group, []).append(entry)

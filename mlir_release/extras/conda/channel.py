@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 CHANNEL, REPODATA = "conda", "repodata.json"
 
 
-class _Record(Struct, frozen=True):
+class _PackageRecord(Struct, frozen=True):
     name: PlainName
     version: PlainName
     build: PlainName = ""
@@ -46,7 +46,7 @@ class _Record(Struct, frozen=True):
 
 class _Repodata(Struct, frozen=True):
     info: dict[str, Any]
-    packages: dict[str, _Record] = msgspec.field(name="packages.conda")
+    packages: dict[str, _PackageRecord] = msgspec.field(name="packages.conda")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -169,7 +169,7 @@ def mlgo_trace(corpus: Path, llvm: Path, development: Path | None, rate: float, 
     from mlir_release.extras.mlgo.compiling import Compiler
     from mlir_release.extras.mlgo.corpora.corpus import load_corpus
     from mlir_release.extras.mlgo.problems import problem_of
-    from mlir_release.extras.mlgo.training.development import Observer, developing
+    from mlir_release.extras.mlgo.training.development import DefaultObserver, developing
     from mlir_release.extras.mlgo.training.trace import make_trace
 
     modules = load_corpus(corpus)
@@ -177,7 +177,7 @@ def mlgo_trace(corpus: Path, llvm: Path, development: Path | None, rate: float, 
         raise click.UsageError("--development is for --problem regalloc: a stock clang tells its inliner's decisions")
     compiler, observer = Compiler(toolchain, modules, corpus), None
     if development is not None:
-        observer = Observer(developing(development, "llc", toolchain), toolchain, modules, corpus)
+        observer = DefaultObserver(developing(development, "llc", toolchain), toolchain, modules, corpus)
     with console.waiting(f"compiling {len(modules.training)} modules, and those of the trace again"):
         found = make_trace(compiler, modules, corpus, observer=observer, rate=rate, jobs=jobs)
     teacher = "the default in development mode" if found.observed else problem_of(modules.problem).default

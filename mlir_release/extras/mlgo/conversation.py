@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mlir_release.extras.mlgo.features import Chooser, Header, Layout, Maker
-    from mlir_release.extras.mlgo.problems import Problem
+    from mlir_release.extras.mlgo.problems import PolicyProblem
 
 #: Seconds without a word after which a compiler is taken for hung: far more than any module takes.
 SILENCE = 900.0
@@ -50,7 +50,7 @@ class Ending:
 
 def converse(
     command: Sequence[str | Path],
-    problem: Problem,
+    problem: PolicyProblem,
     maker: Maker,
     *,
     program: str = "",

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
     from mlir_release.extras.mlgo.documents import Corpus, Module
     from mlir_release.extras.mlgo.features import Decision, Header
-    from mlir_release.extras.mlgo.problems import Model, Problem
+    from mlir_release.extras.mlgo.problems import Model, PolicyProblem
     from mlir_release.extras.mlgo.toolchain import Toolchain
-    from mlir_release.extras.mlgo.training.saved_model import Runtime, SavedModel
+    from mlir_release.extras.mlgo.training.saved_model import SavedModel, XlaRuntime
 
 
 class Embedded(Struct, frozen=True, kw_only=True):
@@ -184,7 +184,7 @@ def link(
     output: Path,
     *,
     version: str,
-    runtime: Runtime | None = None,
+    runtime: XlaRuntime | None = None,
 ) -> Embedded:
     """Link a program with the model that :func:`embed` wrote to ``output``.
 
@@ -254,7 +254,7 @@ def compare(
     return replace(embedded, compared=len(corpus.modules), identical=len(corpus.modules) - len(different))
 
 
-def asked(toolchain: Toolchain, problem: Problem = EVICTION) -> Header:
+def asked(toolchain: Toolchain, problem: PolicyProblem = EVICTION) -> Header:
     """The header that the compiler sends to a policy.
 
     :raises MachineError: ``program-failed``

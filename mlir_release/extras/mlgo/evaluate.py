@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mlir_release.extras.mlgo.compiling import Compiler
     from mlir_release.extras.mlgo.documents import Corpus, Module
     from mlir_release.extras.mlgo.instructions import Counter
-    from mlir_release.extras.mlgo.problems import Problem
+    from mlir_release.extras.mlgo.problems import PolicyProblem
     from mlir_release.extras.mlgo.training.saved_model import SavedModel
 
 #: The share of instructions that counts, with the whole interval: one of a few instructions is not worth another
@@ -97,7 +97,7 @@ class Evaluation(Struct, frozen=True, kw_only=True):
     def table(self, measures: Mapping[str, str]) -> tuple[list[str], list[list[str]]]:
         """Columns, and a row for each module and for the totals. The folder of all modules is left out.
 
-        :param measures: the measures to show, with their labels (:attr:`.Problem.measures`)
+        :param measures: the measures to show, with their labels (:attr:`.PolicyProblem.measures`)
         """
         columns = chain.from_iterable((f">{label}", ">policy", ">change") for label in measures.values())
         shared = os.path.commonpath([os.path.dirname(row.module) for row in self.modules])  # noqa: PTH120
@@ -132,7 +132,7 @@ def _pair(default: float, policy: float) -> list[str]:
     return [f"{default:,.0f}", f"{policy:,.0f}", f"{policy / default - 1:+.2%}" if default else ""]
 
 
-def judge(problem: Problem, cost: Change, text: Change, instructions: Change | None) -> tuple[bool, str]:
+def judge(problem: PolicyProblem, cost: Change, text: Change, instructions: Change | None) -> tuple[bool, str]:
     """Whether a policy is better than the default, and the verdict in words.
 
     It is better if it costs less beyond the noise, and if neither the code's size nor programs speak against it.

@@ -35,7 +35,7 @@ _LIMIT = 3600.0
 FEWEST_RUNS = 5
 
 
-class Run(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ProgramRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One use of a program. ``{llvm}`` in its arguments is the prefix of the LLVM; paths are relative to the file."""
 
     name: str
@@ -43,7 +43,7 @@ class Run(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     input: str = ""  #: a file that it reads as its standard input
 
 
-class Program(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CountedProgram(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A program whose instructions are counted."""
 
     name: Annotated[str, text("[A-Za-z0-9._-]+", "a file's name")]
@@ -54,7 +54,7 @@ class Program(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     #: interpreter uses a library.
     command: Annotated[tuple[str, ...], Meta(min_length=1)] = ("{program}",)
     environment: dict[str, str] = {}  #: variables that it is run with beside this process's: ``PYTHONHASHSEED``
-    runs: Annotated[tuple[Run, ...], Meta(min_length=1)]
+    runs: Annotated[tuple[ProgramRun, ...], Meta(min_length=1)]
 
     def __post_init__(self) -> None:
         _check_different("runs", [run.name for run in self.runs])
@@ -65,7 +65,7 @@ class Program(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Programs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The file of ``evaluate --programs``, as TOML: tables ``[[program]]``, each with ``[[program.runs]]``."""
 
-    program: Annotated[tuple[Program, ...], Meta(min_length=1)]
+    program: Annotated[tuple[CountedProgram, ...], Meta(min_length=1)]
 
     def __post_init__(self) -> None:
         _check_different("program", [program.name for program in self.program])
@@ -136,7 +136,7 @@ class Counter:
             self._run("llvm-ar", [self._toolchain.program("llvm-ar"), "rcs", archives[-1], *objects])
         links = [(program, archive) for program in self._programs for archive in archives]
 
-        def linked(link: tuple[Program, Path]) -> Path:
+        def linked(link: tuple[CountedProgram, Path]) -> Path:
             program, archive = link
             target = archive.with_suffix(f".{program.name}")
             self._run(program.name, [self._filled(word, modules=archive, program=target) for word in program.link])
@@ -145,7 +145,7 @@ class Counter:
         paths = in_parallel(linked, links, self._jobs)
         runs = [(program, run, path) for (program, _), path in zip(links, paths, strict=True) for run in program.runs]
 
-        def counted(task: tuple[Program, Run, Path]) -> tuple[int, str]:
+        def counted(task: tuple[CountedProgram, ProgramRun, Path]) -> tuple[int, str]:
             program, run, path = task
             file = path.with_name(f"{path.name}.{program.runs.index(run)}.callgrind")
             text = read_text(self._folder / run.input) if run.input else None

@@ -72,7 +72,7 @@ class Model:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Problem:
+class PolicyProblem:
     """A decision of the compiler that a policy can take over."""
 
     name: ProblemName
@@ -108,7 +108,7 @@ def options_of(program: str, options: Sequence[str]) -> list[str]:
 
 
 #: Which live range the greedy register allocator evicts. A module is optimized; llc allocates.
-EVICTION = Problem(
+EVICTION = PolicyProblem(
     name="regalloc",
     title="an eviction policy",
     program="llc",
@@ -148,7 +148,7 @@ EVICTION = Problem(
 )
 
 #: Whether a call is inlined. A module is the output of clang's front end; clang optimizes it for size.
-INLINING = Problem(
+INLINING = PolicyProblem(
     name="inlining",
     title="an inlining policy",
     program="clang",
@@ -185,7 +185,7 @@ INLINING = Problem(
 )  # fmt: skip
 
 
-def problem_of(name: ProblemName) -> Problem:
+def problem_of(name: ProblemName) -> PolicyProblem:
     """The problem that a document names."""
     return {problem.name: problem for problem in (EVICTION, INLINING)}[name]
 

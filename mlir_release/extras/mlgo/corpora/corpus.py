@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mlir_release.extras.mlgo.documents import ProblemName
-    from mlir_release.extras.mlgo.problems import Problem
+    from mlir_release.extras.mlgo.problems import PolicyProblem
     from mlir_release.extras.mlgo.toolchain import Toolchain
 
 #: Modules are taken that an option of their command matches: where registers are allocated by the greedy allocator.
@@ -238,7 +238,7 @@ def _take(
     output: Path,
     directory: Path,
     toolchain: Toolchain,
-    problem: Problem,
+    problem: PolicyProblem,
     more: Sequence[str] = (),
 ) -> Module:
     """Run a module's command again, up to where the problem's decisions begin.

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from mlir_release.extras.mlgo.compiling import Compiled
     from mlir_release.extras.mlgo.documents import Corpus, Module
     from mlir_release.extras.mlgo.features import Maker
-    from mlir_release.extras.mlgo.problems import Problem
+    from mlir_release.extras.mlgo.problems import PolicyProblem
     from mlir_release.extras.mlgo.toolchain import Toolchain
 
 #: LLVM's sources that depend on it. Source: grep -rl LLVM_HAVE_TFLITE llvm/lib.
@@ -171,7 +171,7 @@ def developing(folder: Path, name: str, toolchain: Toolchain) -> Path:
     return path
 
 
-class Observer:
+class DefaultObserver:
     """Compiles modules of a corpus by their default, and tells its decisions."""
 
     def __init__(self, program: Path, toolchain: Toolchain, corpus: Corpus, folder: Path) -> None:
@@ -190,7 +190,7 @@ class Observer:
             return replace(compiled, decisions=replay(log, EVICTION, maker))
 
 
-def replay(path: Path, problem: Problem, maker: Maker) -> int:
+def replay(path: Path, problem: PolicyProblem, maker: Maker) -> int:
     """Show the decisions of a training log, each with the choice that was made.
 
     :param maker: makes the chooser that is shown them

@@ -70,7 +70,7 @@ class Cloned:
     rewards: tuple[float, ...] = ()
 
 
-class Signature(NamedTuple):
+class ModelSignature(NamedTuple):
     """The inputs and the output of ml-compiler-opt's model.
 
     :param features: type and shape of each: (positions), or () if it is the same for all
@@ -144,7 +144,7 @@ def clone(trainer: Checkout, folder: Path, corpus: Corpus, trace: Trace, output:
     decisions, sequences, vocabulary = output / "decisions.npz", output / "default_trace", output / "vocab"
     cloned, cloning = output / "behavioral-cloning", output / "behavioral-cloning.gin"
     recorded = load_decisions(folder, trace)
-    arrays = tensors(recorded, trace.features, Signature(**trainer.ask("signature")))
+    arrays = tensors(recorded, trace.features, ModelSignature(**trainer.ask("signature")))
     with replacing(decisions) as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
     write_atomically(cloning, gin("behavioral_cloning_nn_agent", {_VOCABULARY: vocabulary, _STEPS: iterations}))
@@ -251,7 +251,7 @@ def write_corpus(target: Path, modules: Sequence[Module], folder: Path) -> None:
     (target / "corpus_description.json").write_text(json.dumps(description, indent=1), encoding="utf-8")
 
 
-def tensors(recorded: Recorded, features: Sequence[str], signature: Signature) -> dict[str, NDArray[Any]]:
+def tensors(recorded: Recorded, features: Sequence[str], signature: ModelSignature) -> dict[str, NDArray[Any]]:
     """Decisions as the compiler sends them: for each feature (decisions, positions), or (decisions).
 
     Which register a position was is not recorded: those that may be chosen come first. The model scores each by its own

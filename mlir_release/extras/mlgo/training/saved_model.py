@@ -191,7 +191,7 @@ def _failed(where: str, why: str) -> MachineError:
 # -- compiled ---------------------------------------------------------------------------------------------------------
 
 
-class Runtime(NamedTuple):
+class XlaRuntime(NamedTuple):
     """XLA's runtime."""
 
     include: Path
@@ -218,7 +218,7 @@ def compile_model(model: Path, python: str, triple: str, output: Path) -> None:
                 copy_regular(folder / name, temporary)
 
 
-def provide_runtime(python: str, toolchain: Toolchain, cache: Path) -> Runtime:
+def provide_runtime(python: str, toolchain: Toolchain, cache: Path) -> XlaRuntime:
     """The runtime of the interpreter's TensorFlow, compiled once: about 8 minutes of CPU.
 
     :raises MachineError: ``program-failed``
@@ -248,7 +248,7 @@ def provide_runtime(python: str, toolchain: Toolchain, cache: Path) -> Runtime:
                 with replacing(archive) as temporary:
                     copy_regular(build / _LIBRARY, temporary)
                 remove_folder(build)
-    return Runtime(Path(include), archive)
+    return XlaRuntime(Path(include), archive)
 
 
 def _no_runtime(what: str, where: str, why: str, remedy: str = "") -> MachineError:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mlir_release.extras.mlgo.documents import Corpus, Module
     from mlir_release.extras.mlgo.features import Chooser, Layout
     from mlir_release.extras.mlgo.policies import Floats
-    from mlir_release.extras.mlgo.training.development import Observer
+    from mlir_release.extras.mlgo.training.development import DefaultObserver
 
 #: Decisions of a module that are kept, at most.
 KEPT = 300
@@ -80,7 +80,7 @@ def make_trace(
     corpus: Corpus,
     folder: Path,
     *,
-    observer: Observer | None = None,
+    observer: DefaultObserver | None = None,
     rate: float = 1.0,
     jobs: int | None = None,
 ) -> Trace:

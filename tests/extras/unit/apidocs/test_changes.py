@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from mlir_release.extras.apidocs.changes import Change, Comparison, Detail, Side
+from mlir_release.extras.apidocs.changes import ApiChange, Comparison, Detail, Side
 
 OLD, NEW = (Side(name=f"snapshot-2026112{day}.01", wheel="mlir.whl", sha256=f"{day}" * 64) for day in (0, 1))
 
 
-def comparison(*changes: Change, uncompared: tuple[str, ...] = ()) -> Comparison:
+def comparison(*changes: ApiChange, uncompared: tuple[str, ...] = ()) -> Comparison:
     return Comparison(old=OLD, new=NEW, changes=changes, uncompared=uncompared)
 
 
-def operation(name: str, *details: Detail, **fields: str) -> Change:
+def operation(name: str, *details: Detail, **fields: str) -> ApiChange:
     values = {"how": "changed", "kind": "operation", "group": name.partition(".")[0], **fields}
-    return Change(name=name, details=details, **values)  # type: ignore[arg-type]
+    return ApiChange(name=name, details=details, **values)  # type: ignore[arg-type]
 
 
 GONE = Detail(level="breaking", text="gone: x", before="(x)", after="()")

@@ -16,7 +16,7 @@ from mlir_release.extras.apidocs.read import read_wheel
 from tests.bindings_factory import FILES, make_bindings_wheel
 
 if TYPE_CHECKING:
-    from mlir_release.extras.apidocs.changes import Change
+    from mlir_release.extras.apidocs.changes import ApiChange
     from mlir_release.extras.apidocs.outline import Outline
 
 OPS, TOY, IR = "mlir/dialects/_toy_ops_gen.py", "mlir/dialects/toy.py", "mlir/_mlir_libs/_mlir/ir.pyi"
@@ -56,13 +56,13 @@ def outline(*changed: tuple[str, str]) -> Outline:
         return outline_of(describe(read_wheel(make_bindings_wheel(Path(folder), changed=dict(changed)))))
 
 
-def changes(old: dict[str, str], new: dict[str, str]) -> list[Change]:
+def changes(old: dict[str, str], new: dict[str, str]) -> list[ApiChange]:
     found, uncompared = find_changes(outline(*old.items()), outline(*new.items()))
     assert uncompared == []
     return found
 
 
-def said(found: list[Change]) -> list[tuple[str, ...]]:
+def said(found: list[ApiChange]) -> list[tuple[str, ...]]:
     """Each difference: how far it goes, its name and member, and the text; of a change without any, how it is."""
     return [
         (detail.level, change.name, *filter(None, [detail.member]), detail.text)

@@ -12,7 +12,7 @@ import griffe
 import pytest
 
 from mlir_release.extras.apidocs.describe import Api
-from mlir_release.extras.apidocs.links import Links
+from mlir_release.extras.apidocs.links import LinkMaker
 from mlir_release.extras.apidocs.published import make_section
 from mlir_release.ground.errors import MachineError, VerificationError
 from tests.bindings_factory import FILES, make_bindings_wheel
@@ -20,16 +20,16 @@ from tests.html_links import dangling, repeated_ids
 from tests.wheel_factory import make_wheel
 
 if TYPE_CHECKING:
-    from mlir_release.extras.apidocs.draw import Section
+    from mlir_release.extras.apidocs.draw import DrawnSection
 
 
 @pytest.fixture(scope="module")
-def section(tmp_path_factory: pytest.TempPathFactory) -> Section:
+def section(tmp_path_factory: pytest.TempPathFactory) -> DrawnSection:
     folder = tmp_path_factory.mktemp("apidocs")
     return make_section(make_bindings_wheel(folder), folder / "api")
 
 
-def entry(section: Section, module: str, name: str) -> str:
+def entry(section: DrawnSection, module: str, name: str) -> str:
     """The text of one description, without its tags."""
     page = (section.output / f"{module}.html").read_text(encoding="utf-8")
     start = page.index(f'id="{name}"')
@@ -41,18 +41,18 @@ def flat(text: str) -> str:
     return " ".join(text.split())
 
 
-def test_an_operation_is_under_its_name_in_mlir_with_its_builders(section: Section) -> None:
+def test_an_operation_is_under_its_name_in_mlir_with_its_builders(section: DrawnSection) -> None:
     text = flat(entry(section, "mlir.dialects.toy", "toy.add"))
     assert text.startswith("toy.add AddOp AddOp(lhs, rhs, *, flags=None, loc=None, ip=None) add(lhs, rhs,")
 
 
 def test_the_marks_of_a_signature_stand_in_pythons_order() -> None:
-    links = Links(Api(modules=(), homes={}, aliases={}))
+    links = LinkMaker(Api(modules=(), homes={}, aliases={}))
     function = griffe.visit("m", filepath=Path("m.py"), code="def f(a, /, *, b): ...")["f"]
     assert links.signature(function, "f", bound=False) == "f(a, /, *, b)"
 
 
-def test_what_the_bindings_add_to_ir_when_they_are_imported_is_described(section: Section) -> None:
+def test_what_the_bindings_add_to_ir_when_they_are_imported_is_described(section: DrawnSection) -> None:
     text = flat(entry(section, "mlir.ir", "MLIRError"))
     assert text == "MLIRError a kind of Exception An exception with diagnostics. MLIRError(message) message"
     page = (section.output / "mlir.ir.html").read_text(encoding="utf-8")
@@ -60,13 +60,13 @@ def test_what_the_bindings_add_to_ir_when_they_are_imported_is_described(section
     assert "Helper" not in page
 
 
-def test_properties_are_told_apart_by_what_they_look_at(section: Section) -> None:
+def test_properties_are_told_apart_by_what_they_look_at(section: DrawnSection) -> None:
     text = flat(entry(section, "mlir.dialects.toy", "toy.add"))
     parts = "operands lhs Value rhs Optional[ Value ] attributes flags Attribute results result OpResult"
     assert f"{parts} regions body Region Adds lhs and rhs" in text
 
 
-def test_a_refined_operation_is_shown_once_with_what_both_classes_say(section: Section) -> None:
+def test_a_refined_operation_is_shown_once_with_what_both_classes_say(section: DrawnSection) -> None:
     text = flat(entry(section, "mlir.dialects.toy", "toy.constant"))
     assert "ConstantOp(value: Attribute , *, loc=None) ConstantOp(value: int, bits: int = 64" in text
     assert "attributes value Attribute Makes a constant." in text
@@ -74,19 +74,19 @@ def test_a_refined_operation_is_shown_once_with_what_both_classes_say(section: S
     assert "Specialization" not in text
 
 
-def test_members_of_the_extension_are_under_their_public_names(section: Section) -> None:
+def test_members_of_the_extension_are_under_their_public_names(section: DrawnSection) -> None:
     text = flat(entry(section, "mlir.ir", "Operation.print"))
     assert text.startswith("print(state: int) → None print(file: object | None = None, *, binary: bool = False) → None")
     assert "Prints to a state. Prints to a file." in text
     assert not list(section.output.glob("*_mlir_libs*"))
 
 
-def test_sections_of_docstrings_are_shown_as_such(section: Section) -> None:
+def test_sections_of_docstrings_are_shown_as_such(section: DrawnSection) -> None:
     text = flat(entry(section, "mlir.ir", "Attribute.parse"))
     assert "Parameters asm The text, in <angle> brackets." in text
 
 
-def test_names_lead_to_their_descriptions(section: Section) -> None:
+def test_names_lead_to_their_descriptions(section: DrawnSection) -> None:
     page = (section.output / "mlir.dialects.toy.html").read_text(encoding="utf-8")
     assert '<a href="mlir.ir.html#Operation">Operation</a>' in page
     assert section.references > 10
@@ -94,7 +94,7 @@ def test_names_lead_to_their_descriptions(section: Section) -> None:
     assert repeated_ids(section.output) == []
 
 
-def test_what_leads_nowhere_is_counted_and_shown_as_text(section: Section) -> None:
+def test_what_leads_nowhere_is_counted_and_shown_as_text(section: DrawnSection) -> None:
     assert dict(section.broken) == {"../LangRef.md#add": 1, "Toy.md": 1, "_Unknown": 1}
     assert "references: " in section.text()
     assert "shown as text: 3" in section.text()
@@ -104,7 +104,7 @@ def test_what_leads_nowhere_is_counted_and_shown_as_text(section: Section) -> No
     assert 'href="https://mlir.llvm.org"' in page
 
 
-def test_every_pass_is_described_with_its_options(section: Section) -> None:
+def test_every_pass_is_described_with_its_options(section: DrawnSection) -> None:
     text = flat(entry(section, "passes", "toy-to-llvm"))
     assert text.startswith("toy-to-llvm Convert toys to <LLVM> See the guide.")
     assert "Options -top-down : Seed the <worklist>" in text
@@ -113,7 +113,7 @@ def test_every_pass_is_described_with_its_options(section: Section) -> None:
     assert section.passes == 1
 
 
-def test_a_dialect_without_python_classes_has_a_page(section: Section) -> None:
+def test_a_dialect_without_python_classes_has_a_page(section: DrawnSection) -> None:
     assert "Nothing at all." in entry(section, "dialect.bare", "bare.nop")
     assert not (section.output / "dialect.toy.html").exists()  # its module says more
     page = (section.output / "mlir.dialects.toy.html").read_text(encoding="utf-8")
@@ -129,18 +129,18 @@ def test_a_reference_with_other_than_plain_names_is_not_shown(tmp_path: Path, na
     assert made.operations == 2  # the rest is described
 
 
-def test_html_in_docstrings_is_text(section: Section) -> None:
+def test_html_in_docstrings_is_text(section: DrawnSection) -> None:
     pages = [path.read_text(encoding="utf-8") for path in section.output.glob("*.html")]
     assert all("<script>" not in page for page in pages)
     assert any("&lt;script&gt;alert(1)" in page for page in pages)
 
 
-def test_compiled_modules_without_stubs_are_named(section: Section) -> None:
+def test_compiled_modules_without_stubs_are_named(section: DrawnSection) -> None:
     assert section.unseen == ("mlir._mlir_libs._mlirDialectsToy",)
     assert "_mlirDialectsToy" in section.text()
 
 
-def test_with_stubs_the_same_modules_are_described(section: Section, tmp_path: Path) -> None:
+def test_with_stubs_the_same_modules_are_described(section: DrawnSection, tmp_path: Path) -> None:
     """And with what a wheel has for type checkers: a copy of the dialect's module, and a stub that leads to it."""
     stub = "from collections.abc import Sequence\n\nclass ToyType:\n    def parts(self) -> Sequence[int]: ...\n"
     added = {
@@ -155,7 +155,7 @@ def test_with_stubs_the_same_modules_are_described(section: Section, tmp_path: P
     assert {line for line in before.splitlines() if 'id="toy.' in line} <= set(after.splitlines())
 
 
-def test_everything_can_be_found(section: Section) -> None:
+def test_everything_can_be_found(section: DrawnSection) -> None:
     text = (section.output / "names.js").read_text(encoding="utf-8")
     names = {row[0]: row[1] for row in json.loads(text.removeprefix("const names = ").rstrip(";\n"))}
     assert names["toy.add"] == "mlir.dialects.toy.html#toy.add"
@@ -190,14 +190,14 @@ class {operation}OpAdaptor(_ods_ir.OpAdaptor):
     assert repeated_ids(adapted.output) == []
 
 
-def test_the_same_wheel_gives_the_same_bytes(section: Section, tmp_path: Path) -> None:
+def test_the_same_wheel_gives_the_same_bytes(section: DrawnSection, tmp_path: Path) -> None:
     again = make_section(make_bindings_wheel(tmp_path), tmp_path / "api")
     assert [path.read_bytes() for path in sorted(again.output.iterdir())] == [
         path.read_bytes() for path in sorted(section.output.iterdir())
     ]
 
 
-def test_nothing_of_the_wheel_is_imported(section: Section) -> None:
+def test_nothing_of_the_wheel_is_imported(section: DrawnSection) -> None:
     assert section.operations == 2  # of a module that raises when it is executed
     assert not [name for name in sys.modules if name == "mlir" or name.startswith("mlir.")]
 

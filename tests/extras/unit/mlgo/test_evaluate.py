@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from mlir_release.extras.mlgo.compiling import Compiled
 from mlir_release.extras.mlgo.evaluate import Change, Evaluation, Row, change, judge
 from mlir_release.extras.mlgo.instructions import Counted
-from mlir_release.extras.mlgo.problems import EVICTION, INLINING, Problem
+from mlir_release.extras.mlgo.problems import EVICTION, INLINING, PolicyProblem
 
 LESS, SAME, MORE = (-0.03, -0.01), (-0.01, 0.01), (0.01, 0.03)
 
@@ -28,7 +28,7 @@ def evaluation(
     cost: tuple[float, float],
     text: tuple[float, float],
     instructions: tuple[float, float] | None = None,
-    problem: Problem = EVICTION,
+    problem: PolicyProblem = EVICTION,
 ) -> Evaluation:
     rows = (
         Row(module="a.o", default=compiled(1000, 50, "x"), policy=compiled(980, 49, "y")),

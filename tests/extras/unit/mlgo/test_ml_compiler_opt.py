@@ -15,7 +15,7 @@ from mlir_release.extras.mlgo.documents import Corpus, Module, Trace, Trained
 from mlir_release.extras.mlgo.training.ml_compiler_opt import (
     Checkout,
     Cloned,
-    Signature,
+    ModelSignature,
     clone,
     gin,
     reinforce,
@@ -29,7 +29,7 @@ from tests.extras.unit.mlgo.policy_factory import FEATURES, decision
 from tests.refusals import refused
 
 #: As ml-compiler-opt's, with four positions, and a feature that all positions share.
-SIGNATURE = Signature(
+SIGNATURE = ModelSignature(
     {
         "mask": ("int64", [4]),
         "is_free": ("int64", [4]),
@@ -67,7 +67,7 @@ def test_decisions_become_tensors_of_the_types_that_are_asked() -> None:
         (FEATURES, SIGNATURE._replace(features={"callee_users": ("int64", [])}), "callee_users"),
     ],
 )
-def test_a_model_of_another_compiler_is_refused(features: tuple[str, ...], signature: Signature, why: str) -> None:
+def test_a_model_of_another_compiler_is_refused(features: tuple[str, ...], signature: ModelSignature, why: str) -> None:
     error = refused(lambda: tensors(RECORDED, features, signature), "model-unsuitable")
     assert why in error.why
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from mlir_release.extras.mlgo.documents import Corpus
-from mlir_release.extras.mlgo.problems import EVICTION, INLINING, Problem, check_problem, cost_of, problem_of
+from mlir_release.extras.mlgo.problems import EVICTION, INLINING, PolicyProblem, check_problem, cost_of, problem_of
 from mlir_release.ground.errors import UsageError
 from tests.extras.unit.mlgo.policy_factory import policy
 
@@ -16,12 +16,12 @@ CORPUS = Corpus(llvm="22.1.8", share=0.5, modules=())
 
 
 @pytest.mark.parametrize("problem", [EVICTION, INLINING])
-def test_a_problem_is_found_by_its_name(problem: Problem) -> None:
+def test_a_problem_is_found_by_its_name(problem: PolicyProblem) -> None:
     assert problem_of(problem.name) is problem
 
 
 @pytest.mark.parametrize(("problem", "cost"), [(EVICTION, 2.5), (INLINING, 120.0)])
-def test_the_cost_is_of_spills_or_of_size(problem: Problem, cost: float) -> None:
+def test_the_cost_is_of_spills_or_of_size(problem: PolicyProblem, cost: float) -> None:
     said = "remark: a.c:1:0: 1 spills 2.5 total spills cost generated in function\n"
     assert problem.cost(said, 120) == cost
 
