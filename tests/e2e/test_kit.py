@@ -16,7 +16,7 @@ from packaging.specifiers import SpecifierSet
 from mlir_release.builder.sdk.provision import LLVM_PROJECT
 from mlir_release.builder.sdk.sources.source import fetch_source
 from mlir_release.builder.wheels.inspect import inspect
-from mlir_release.extras.downstream.kit import write_kit
+from mlir_release.extras.downstream.kit import KitOptions, write_kit
 from mlir_release.extras.downstream.projects import EXTENSION, copy_standalone
 from mlir_release.ground.python import venv
 from mlir_release.ground.storage.cache import cache_directory
@@ -65,7 +65,8 @@ def test_cibuildwheel_builds_and_tests_an_extension(
         forge = LocalForge(tmp_path / "forge", base_url=f"{served.url}/forge/releases")
         generate(forge, tmp_path / "pages", base_url=f"{served.url}/pages")
         shutil.copytree(EXTENSION, project, ignore=shutil.ignore_patterns("pyproject.toml"))  # the kit writes its own
-        write_kit(forge, project, tag=rehearsed.report.tag, kind="extension", site=f"{served.url}/pages")
+        asked = KitOptions(tag=rehearsed.report.tag, kind="extension", site=f"{served.url}/pages")
+        write_kit(forge, project, asked)
         run_cibuildwheel(container, project)
         assert served.paths(rehearsed.wheel.name) != []
     (path,) = (project / "wheelhouse").glob("*.whl")
@@ -94,7 +95,7 @@ def test_cibuildwheel_builds_and_tests_a_bundle(
     with serve(tmp_path) as served:
         forge = LocalForge(tmp_path / "forge", base_url=f"{served.url}/forge/releases")
         generate(forge, tmp_path / "pages", base_url=f"{served.url}/pages")
-        write_kit(forge, project, tag=tag, kind="bundle", site=f"{served.url}/pages")
+        write_kit(forge, project, KitOptions(tag=tag, kind="bundle", site=f"{served.url}/pages"))
         with (project / "pyproject.toml").open("a", encoding="utf-8") as file:
             file.write(BUNDLE)
         run_cibuildwheel(container, project)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,7 +12,6 @@ from mlir_release.ground.console import console
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mlir_release.extras.downstream.pin import Kind
     from mlir_release.release.forge.base import Forge
     from mlir_release.release.judging.signed import SignedBy
 
@@ -36,7 +35,7 @@ def downstream() -> None:
     help="An extension of the installed mlir, or a package with its own MLIR, built against mlir-sdk.",
 )
 @click.option("--name", default="", help="The project's name on PyPI.  [default: the folder's]")
-@click.option("--index", default="", metavar="URL", help="Where the pages are.  [default: on GitHub Pages]")
+@click.option("--index", "site", default="", metavar="URL", help="Where the pages are.  [default: on GitHub Pages]")
 @click.option(
     "--smoke",
     default="",
@@ -47,21 +46,8 @@ def downstream() -> None:
 @signed_by_options
 @dry_run_option
 @json_option
-def init(
-    directory: Path,
-    tag: str,
-    kind: Kind,
-    name: str,
-    index: str,
-    smoke: str,
-    forge: Forge,
-    signed_by: SignedBy,
-    dry_run: bool,
-) -> None:
+def init(directory: Path, forge: Forge, signed_by: SignedBy, dry_run: bool, **asked: Any) -> None:
     """Write what a project in DIRECTORY needs to pin a release, build wheels against it, and move the pin."""
-    from mlir_release.extras.downstream.kit import write_kit
+    from mlir_release.extras.downstream.kit import KitOptions, write_kit
 
-    written = write_kit(
-        forge, directory, tag=tag, kind=kind, name=name, site=index, smoke=smoke, signed_by=signed_by, dry_run=dry_run
-    )
-    console.outcome(written)
+    console.outcome(write_kit(forge, directory, KitOptions(**asked), signed_by=signed_by, dry_run=dry_run))

@@ -58,48 +58,51 @@ class WrittenKit:
         return "\n".join(lines)
 
 
+@dataclass(frozen=True, kw_only=True)
+class KitOptions:
+    """What is asked of a kit."""
+
+    tag: str  #: or the name of a channel: the files name its tag of now; with latest-good, Renovate follows it
+    kind: Kind
+    name: str = ""  #: of the Python package; empty: the folder's name
+    site: str = ""  #: URL of the pages; empty: those of the release repository on GitHub Pages
+    smoke: str = ""  #: as of :func:`make_kit`
+
+
 def write_kit(
     forge: Forge,
     directory: Path,
+    asked: KitOptions,
     *,
-    tag: str,
-    kind: Kind,
-    name: str = "",
-    site: str = "",
-    smoke: str = "",
     signed_by: SignedBy = AS_DECLARED,
     dry_run: bool = False,
 ) -> WrittenKit:
-    """Write the files that pin ``tag`` into ``directory``, which is made if need be. No file is replaced.
+    """Write the files that pin a release into ``directory``, which is made if need be. No file is replaced.
 
-    :param tag: or the name of a channel: the files then name its tag of now; with latest-good, Renovate follows it
-    :param name: of the Python package; empty: the folder's name
-    :param site: URL of the pages; empty: those of the release repository on GitHub Pages
-    :param smoke: as of :func:`make_kit`
     :raises UsageError: ``release-not-published``, ``option-invalid``, ``output-in-the-way``
     :raises NeedsPersonError: ``tag-foreign``
     :raises VerificationError: ``signature-invalid``, ``file-damaged``
     :raises MachineError: ``system-refused``
     """
-    channel = tag if tag == LATEST_GOOD else ""
-    manifest = read_release(forge, tag, signed_by).manifest
+    channel = asked.tag if asked.tag == LATEST_GOOD else ""
+    manifest = read_release(forge, asked.tag, signed_by).manifest
     tag = manifest.tag
     facts = None
-    if kind == "bundle":
+    if asked.kind == "bundle":
         state = find_state(forge, tag)
         need_its_tag(forge, manifest, revision=state.revision, version=state.wheel_version)
         facts = state.facts
     home = forge.services.address or manifest.repository
-    name = name or directory.resolve().name
-    pin = make_pin(manifest, name=name, kind=kind, site=site, repository=home, facts=facts)
-    if smoke and not pin.repository_name:
+    name = asked.name or directory.resolve().name
+    pin = make_pin(manifest, name=name, kind=asked.kind, site=asked.site, repository=home, facts=facts)
+    if asked.smoke and not pin.repository_name:
         raise UsageError(
             "needs-github",
             f"{tag} is on no GitHub, where the integrate's workflow would be called",
             remedy="leave out --smoke, or name the release repository with --forge github:OWNER/NAME",
         )
     branch = settings_of_branch(forge, signed_by.branch).upstream_branch if manifest.stack is not None else ""
-    files = dict(make_kit(pin, smoke=smoke, channel=channel, branch=branch))
+    files = dict(make_kit(pin, smoke=asked.smoke, channel=channel, branch=branch))
     to_add = files.pop(PYPROJECT) if (directory / PYPROJECT).is_file() else ""
     there = [path for path in files if (directory / path).exists() or (directory / path).is_symlink()]
     if there:

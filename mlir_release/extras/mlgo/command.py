@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -21,9 +21,9 @@ from mlir_release.ground.console import console
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import Any, TypeVar
+    from typing import TypeVar
 
-    from mlir_release.extras.mlgo.documents import Kind, LearnedPolicy, ProblemName, Start
+    from mlir_release.extras.mlgo.documents import LearnedPolicy
     from mlir_release.extras.mlgo.toolchain import Toolchain
     from mlir_release.extras.mlgo.training.saved_model import SavedModel
 
@@ -89,7 +89,7 @@ def mlgo() -> None:
 @click.option("--filter", "pattern", metavar="REGEX", help="Take modules with such an option.  [default: ^-O[123sz]$]")
 @click.option("--objects", default="", metavar="REGEX", help="Take modules with this in their object's path.")
 @click.option(
-    "--held-out", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.25, show_default=True,
+    "--held-out", "share", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.25, show_default=True,
     help="Share of modules that the training never sees.",
 )  # fmt: skip
 @click.option("--limit", type=click.IntRange(2), help="Take so many modules at most.")
@@ -102,32 +102,18 @@ def mlgo() -> None:
 )
 @jobs_option
 @json_option
-def mlgo_corpus(
-    build: Path,
-    output: Path,
-    llvm: Path,
-    problem: ProblemName,
-    pattern: str | None,
-    objects: str,
-    held_out: float,
-    limit: int | None,
-    profiled: bool,
-    thinlto: str,
-    jobs: int | None,
-) -> None:
+def mlgo_corpus(build: Path, output: Path, llvm: Path, jobs: int | None, **asked: Any) -> None:
     """Take a corpus from a build tree of CMake's, compiled by clang with -Xclang -fembed-bitcode=all."""
     toolchain = _toolchain(llvm)
-    from mlir_release.extras.mlgo.corpora.corpus import FILTER, make_corpus
+    from mlir_release.extras.mlgo.corpora.corpus import Selection, make_corpus
 
-    if thinlto and (profiled or pattern):
+    selection = Selection(**asked)
+    if selection.thinlto and (selection.profiled or selection.pattern):
         raise click.UsageError("--filter and --profiled read compile commands, which modules of --thinlto do not have")
-    if thinlto and problem != "regalloc":
+    if selection.thinlto and selection.problem != "regalloc":
         raise click.UsageError("--thinlto is for --problem regalloc: what it imports is not yet taken before inlining")
     with console.step("taking bitcode as the problem needs it"):
-        found = make_corpus(
-            build, output, toolchain, problem=problem, pattern=pattern or FILTER, objects=objects,
-            share=held_out, limit=limit, profiled=profiled, thinlto=thinlto, jobs=jobs,
-        )  # fmt: skip
+        found = make_corpus(build, output, toolchain, selection, jobs=jobs)
     counts = f"{len(found.training)} modules to train on, {len(found.held_out)} held out"
     console.result(f"{output / found.FILE}: {counts}", found)
 
@@ -219,18 +205,11 @@ def mlgo_train(
     corpus: Path,
     output: Path,
     llvm: Path,
-    kind: Kind,
-    hidden: int,
-    start: Start,
     generations: int,
     minutes: float | None,
-    batch: int,
-    pairs: int,
-    sigma: float,
-    rate: float,
-    seed: int,
     source: Path | None,
     jobs: int | None,
+    **settings: Any,
 ) -> None:
     """Train a policy by an evolution strategy. The same command resumes a training, and makes it longer."""
     toolchain = _toolchain(llvm)
@@ -240,15 +219,13 @@ def mlgo_train(
     from mlir_release.extras.mlgo.corpora.corpus import load_corpus
     from mlir_release.extras.mlgo.documents import Settings
     from mlir_release.extras.mlgo.training.trace import load_trace
-    from mlir_release.extras.mlgo.training.train import begin, train
+    from mlir_release.extras.mlgo.training.train import Effort, begin, train
     from mlir_release.ground.storage.tempdirs import scratch_folder
 
     modules = load_corpus(corpus)
     traced = load_trace(corpus, modules)
-    wanted = Settings(
-        kind=kind, hidden=hidden if kind == "mlp" else 0, seed=seed, pairs=pairs, sigma=sigma, rate=rate, start=start,
-        batch=batch,
-    )  # fmt: skip
+    if settings["kind"] == "linear":
+        settings["hidden"] = 0
     if source is not None and modules.problem != "regalloc":
         raise click.UsageError(f"--source is for --problem regalloc, and this is {modules.problem}")
     version = read_source(source).version if source is not None else ""
@@ -258,12 +235,10 @@ def mlgo_train(
         if source is not None:
             with console.step("linking an llc for all policies of a generation"):
                 together = Candidates(toolchain, modules, corpus, source, folder, version=version)
-        training = begin(output, corpus, traced, wanted)
+        training = begin(output, corpus, traced, Settings(**settings))
         with console.step(f"training on {len(modules.training)} modules, from generation {training.generation}"):
-            done = train(
-                training, compiler, modules, traced, output,
-                generations=generations, minutes=minutes, jobs=jobs, together=together,
-            )  # fmt: skip
+            effort = Effort(generations=generations, minutes=minutes, jobs=jobs)
+            done = train(training, compiler, modules, traced, output, effort, together=together)
     console.result(f"{output / done.policy().FILE}: reward {max(done.rewards):+.5f} on the training modules", done)
 
 
@@ -353,8 +328,7 @@ def mlgo_evaluate(
     programs: Path | None,
     training: bool,
     trained_on: Path | None,
-    seed: int,
-    jobs: int | None,
+    **how: Any,
 ) -> None:
     """Compare a policy with the default, on the modules that are held out."""
     toolchain = _toolchain(llvm)
@@ -367,7 +341,7 @@ def mlgo_evaluate(
     if training and trained_on is not None:
         raise click.UsageError("--training and --trained-on exclude each other")
     modules = load_corpus(corpus)
-    counter = Counter(programs, toolchain, jobs) if programs else None
+    counter = Counter(programs, toolchain, how["jobs"]) if programs else None
     compiler = Compiler(toolchain, modules, corpus)
     with loaded(policy, python) as judged:
         if trained_on is not None:
@@ -382,7 +356,7 @@ def mlgo_evaluate(
                 )
         counting = " and counting instructions" if counter else ""
         with console.waiting(f"compiling {len(chosen)} modules twice{counting}"):
-            found = evaluate(judged, chosen, compiler, modules, seed=seed, counter=counter, jobs=jobs)
+            found = evaluate(judged, chosen, compiler, modules, counter=counter, **how)
     measures = problem_of(modules.problem).measures
     if not console.json_mode:
         console.table(*found.table(measures), title=title)

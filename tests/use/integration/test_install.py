@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 from mlir_release.cli.app import app
 from mlir_release.extras.conda.recipe import write_recipe
-from mlir_release.extras.downstream.kit import write_kit
+from mlir_release.extras.downstream.kit import KitOptions, write_kit
 from mlir_release.ground.errors import ConflictError, UsageError, VerificationError
 from mlir_release.ground.python.cpython import ANY_PYTHON
 from mlir_release.release.forge.github.forge import GitHubForge
@@ -168,9 +168,8 @@ def test_latest_is_the_same_release_in_every_command_that_takes_it(stage: Stage,
     yank(stage.forge, YANKED, "miscompiles", branch="main")
     assert check_release(stage.forge, "latest").tag == NEWER
     assert write_recipe(stage.forge, "latest", tmp_path / "recipe").tag == NEWER
-    kit = write_kit(
-        stage.forge, tmp_path / "kit", tag="latest", kind="extension", name="mine", site="https://pages.example"
-    )
+    asked = KitOptions(tag="latest", kind="extension", name="mine", site="https://pages.example")
+    kit = write_kit(stage.forge, tmp_path / "kit", asked)
     assert (kit.tag, kit.pin) == (NEWER, "20261121.01")
     assert "latest" not in (tmp_path / "kit" / "pyproject.toml").read_text()
     # Whatever takes only tags says so.

@@ -12,6 +12,7 @@ import os
 import re
 import shlex
 import sys
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -45,45 +46,40 @@ _COMMANDS = "compile_commands.json"
 _BITCODE = "bitcode"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """Which modules a corpus takes, and for what."""
+
+    problem: ProblemName = "regalloc"  #: the decision that policies are for
+    pattern: str | None = None  #: modules are taken that an option of their command matches; default: :data:`FILTER`
+    objects: str = ""  #: modules are taken in whose object's path this regular expression is found: one library's
+    share: float = 0.25  #: of modules to hold out
+    limit: int | None = None  #: of modules; which are taken depends on their names alone
+    profiled: bool = False  #: refuse modules that were compiled without a profile
+    thinlto: str = ""  #: a target that is linked by ThinLTO; the link's modules are taken, with their imports
+
+
 def make_corpus(
-    build: Path,
-    output: Path,
-    toolchain: Toolchain,
-    *,
-    problem: ProblemName = "regalloc",
-    pattern: str = FILTER,
-    objects: str = "",
-    share: float = 0.25,
-    limit: int | None = None,
-    profiled: bool = False,
-    thinlto: str = "",
-    jobs: int | None = None,
+    build: Path, output: Path, toolchain: Toolchain, asked: Selection, *, jobs: int | None = None
 ) -> Corpus:
     """Write ``output/corpus.json`` and the bitcode that it names.
 
     :param build: a build tree with ``compile_commands.json``, or, with ``thinlto``, of Ninja
-    :param problem: the decision that policies are for
-    :param pattern: modules are taken that an option of their command matches
-    :param objects: modules are taken in whose object's path this regular expression is found: one library's
-    :param share: of modules to hold out
-    :param limit: of modules; which are taken depends on their names alone
-    :param profiled: refuse modules that were compiled without a profile
-    :param thinlto: a target that is linked by ThinLTO; the link's modules are taken, with their imports
     :raises UsageError: as :mod:`mlir_release.extras.mlgo.corpora.thinlto`; ``input-invalid``, ``option-invalid``
     :raises VerificationError: ``model-unsuitable``
     """
     try:
-        wanted = re.compile(objects)
+        wanted = re.compile(asked.objects)
     except re.error as error:
         raise UsageError(
             "option-invalid",
-            f"{objects!r} is no regular expression: {error}",
+            f"{asked.objects!r} is no regular expression: {error}",
             remedy="write --objects in Python's syntax, for example lib/Demangle/",
         ) from None
     with scratch_folder("mlgo") as raw:
-        if thinlto:
-            line = link_line(build, thinlto)
-            linked = set(linked_modules(build, thinlto, line))
+        if asked.thinlto:
+            line = link_line(build, asked.thinlto)
+            linked = set(linked_modules(build, asked.thinlto, line))
             # Upstream's extract_ir takes the modules of all links of the tree.
             found = _extract_ir(raw, jobs, f"--obj_base_dir={build.absolute()}", "--thinlto_build=local")
             directories = {name: build for name in found if name in linked}
@@ -94,10 +90,10 @@ def make_corpus(
             plain = [{"directory": str(folder), "arguments": ["-o", name]} for name, folder in folders.items()]
             listing.write_text(json.dumps(plain), encoding="utf-8")
             objcopy = f"--llvm_objcopy_path={toolchain.program('llvm-objcopy')}"
-            found = _extract_ir(raw, jobs, f"--input={listing}", objcopy, f"--cmd_filter={pattern}")
+            found = _extract_ir(raw, jobs, f"--input={listing}", objcopy, f"--cmd_filter={asked.pattern or FILTER}")
             directories = {name: folders[name] for name in found}
-        names = sorted(sorted(filter(wanted.search, directories), key=sha256_of)[:limit])
-        if profiled:
+        names = sorted(sorted(filter(wanted.search, directories), key=sha256_of)[: asked.limit])
+        if asked.profiled:
             without = [name for name in names if not any(map(PROFILE.match, _recorded(name, raw)))]
             if without:
                 raise VerificationError(
@@ -109,14 +105,15 @@ def make_corpus(
                 )
         if (output / _BITCODE).exists():
             remove_folder(output / _BITCODE)
-        asked = problem_of(problem)
+        problem = problem_of(asked.problem)
 
         def take(name: str) -> Module:
-            index = index_options(raw, name) if thinlto else []
-            return _take(name, raw, output, directories[name], toolchain, asked, index)
+            index = index_options(raw, name) if asked.thinlto else []
+            return _take(name, raw, output, directories[name], toolchain, problem, index)
 
         modules = in_parallel(take, names, jobs)
-    corpus = Corpus(problem=problem, llvm=toolchain.version, share=share, modules=split(modules, share))
+    chosen = split(modules, asked.share)
+    corpus = Corpus(problem=asked.problem, llvm=toolchain.version, share=asked.share, modules=chosen)
     if not corpus.training or not corpus.held_out:
         raise UsageError(
             "input-invalid",

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -216,38 +217,45 @@ class Adam(NamedTuple):
 # -- evolution --------------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, kw_only=True)
+class Effort:
+    """How long to train, and with how many cores."""
+
+    generations: int  #: in all, with those that are done
+    minutes: float | None = None  #: begin no generation after so many
+    jobs: int | None = None  #: None: all cores
+
+
 def train(
     training: Training,
     compiler: Compiler,
     corpus: Corpus,
     trace: Trace,
     folder: Path,
+    effort: Effort,
     *,
-    generations: int,
-    minutes: float | None = None,
-    jobs: int | None = None,
     together: Candidates | None = None,
 ) -> Training:
     """Go on until so many generations are done; ``training.json`` and ``policy.json`` are written after each.
 
-    :param generations: in all, with those that are done
-    :param minutes: begin no generation after so many
     :param together: compiles a generation's policies at once, instead of ``compiler``; the rewards are the same
     """
     modules, costs_of = corpus.training, {default.name: default.cost for default in trace.defaults}
     default = [costs_of[module.name] for module in modules]
-    end = math.inf if minutes is None else time.monotonic() + 60 * minutes
-    while training.generation < generations and time.monotonic() < end:
+    end = math.inf if effort.minutes is None else time.monotonic() + 60 * effort.minutes
+    while training.generation < effort.generations and time.monotonic() < end:
         tried = [training.policy(tuple(weights.tolist())) for weights in candidates(training)]
         drawn = batch(training, len(modules))
         # The centre's reward is that on all modules, so that generations compare.
         wanted = [(module, tried if index in drawn else tried[:1]) for index, module in enumerate(modules)]
         if together is not None:
-            found = in_parallel(lambda task: together.costs(*task), wanted, jobs)
+            found = in_parallel(lambda task: together.costs(*task), wanted, effort.jobs)
         else:
             scorers = [Scorer(policy) for policy in tried]
             tasks = [(module, scorer) for module, policies in wanted for scorer in scorers[: len(policies)]]
-            costs = iter(in_parallel(lambda task: compiler.compile(task[0], task[1].answering).cost, tasks, jobs))
+            costs = iter(
+                in_parallel(lambda task: compiler.compile(task[0], task[1].answering).cost, tasks, effort.jobs)
+            )
             found = [[next(costs) for _ in policies] for _, policies in wanted]
         rewards = [
             reward([found[at][which] for at in chosen], [default[at] for at in chosen])
@@ -256,7 +264,7 @@ def train(
         training = advanced(training, rewards)
         save(training, folder)
         console.say(
-            f"    generation {training.generation}/{generations}: reward {rewards[0]:+.5f}, best of those tried "
+            f"    generation {training.generation}/{effort.generations}: reward {rewards[0]:+.5f}, best of those tried "
             f"{max(rewards[1:]):+.5f}, best centre {max(training.rewards):+.5f}"
         )
     return training

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.builder.model.sdk_wheel_info import SDK, SDK_TOOLS
-from mlir_release.extras.downstream.kit import WrittenKit, write_kit
+from mlir_release.extras.downstream.kit import KitOptions, WrittenKit, write_kit
 from mlir_release.ground.python.cpython import ANY_PYTHON
 from mlir_release.release.index.generate import generate
 from mlir_release.release.transaction.decisions import yank
@@ -77,7 +77,7 @@ class DownstreamStage:
         """Write the kit for a release, a week after all were published."""
         forge = self.stage.forge
         late = type(forge)(forge.root, clock=lambda: NOW + timedelta(days=7), identity=WHO, base_url=self.files)
-        return write_kit(late, directory, tag=tag, kind=kind, name=name, site=self.base, smoke=smoke)
+        return write_kit(late, directory, KitOptions(tag=tag, kind=kind, name=name, site=self.base, smoke=smoke))
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, get_args
 
 import pytest
 
-from mlir_release.extras.downstream.kit import write_kit
+from mlir_release.extras.downstream.kit import KitOptions, write_kit
 from mlir_release.extras.downstream.pin import Kind
 from mlir_release.ground.errors import UsageError
 from tests.extras.integration.downstream.conftest import NAME
@@ -92,7 +92,7 @@ def test_a_draft_a_release_without_an_sdk_and_wrong_arguments_are_refused(
             site.kit(tmp_path / "kit", "bundle", **options)
         ids[case] = caught.value.id
     with pytest.raises(UsageError) as caught:
-        write_kit(site.stage.forge, tmp_path / "kit", tag=TAG, kind="bundle", name=NAME)
+        write_kit(site.stage.forge, tmp_path / "kit", KitOptions(tag=TAG, kind="bundle", name=NAME))
     assert ids == {
         "draft": "release-not-published",
         "without": "release-unsuitable",

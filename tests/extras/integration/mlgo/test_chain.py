@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from mlir_release.extras.mlgo.compiling import Compiler
-from mlir_release.extras.mlgo.corpora.corpus import load_corpus, make_corpus
+from mlir_release.extras.mlgo.corpora.corpus import Selection, load_corpus, make_corpus
 from mlir_release.extras.mlgo.documents import Corpus, Training
 from mlir_release.extras.mlgo.evaluate import evaluate, load_policy
 from mlir_release.extras.mlgo.toolchain import Toolchain
@@ -53,7 +53,7 @@ def trained(corpus: Path, llvm: Path, tmp_path_factory: pytest.TempPathFactory) 
 
 
 def test_the_same_build_gives_the_same_corpus(corpus: Path, build: Path, llvm: Path, tmp_path: Path) -> None:
-    assert make_corpus(build, tmp_path, Toolchain(llvm), share=0.4, jobs=1) == load_corpus(corpus)
+    assert make_corpus(build, tmp_path, Toolchain(llvm), Selection(share=0.4), jobs=1) == load_corpus(corpus)
 
 
 def test_a_policy_is_compared_with_the_default(corpus: Path, trained: Path, llvm: Path) -> None:

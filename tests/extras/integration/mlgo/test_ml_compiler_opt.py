@@ -16,7 +16,7 @@ from mlir_release.builder.sdk.sources.releases import find_release
 from mlir_release.builder.sdk.sources.source import fetch_source
 from mlir_release.extras.mlgo.compiling import Compiler, text_of
 from mlir_release.extras.mlgo.corpora.cc1 import generating
-from mlir_release.extras.mlgo.corpora.corpus import load_corpus, make_corpus
+from mlir_release.extras.mlgo.corpora.corpus import Selection, load_corpus, make_corpus
 from mlir_release.extras.mlgo.toolchain import Toolchain
 from mlir_release.ground.storage.cache import cache_directory
 from tests.extras.integration.mlgo.conftest import error_of, mlgo, said
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def corpus(build: Path, clang: Path, tmp_path: Path) -> Path:
-    make_corpus(build, tmp_path / "corpus", Toolchain(clang), share=0.4)
+    make_corpus(build, tmp_path / "corpus", Toolchain(clang), Selection(share=0.4))
     said(mlgo("trace", tmp_path / "corpus", "--llvm", clang, "--json"))
     return tmp_path / "corpus"
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.extras.mlgo.compiling import Compiler
-from mlir_release.extras.mlgo.corpora.corpus import load_corpus, make_corpus
+from mlir_release.extras.mlgo.corpora.corpus import Selection, load_corpus, make_corpus
 from mlir_release.extras.mlgo.documents import Trained
 from mlir_release.extras.mlgo.embed import asked
 from mlir_release.extras.mlgo.toolchain import Toolchain
@@ -72,7 +72,7 @@ compat = Named(v1=Named(Session=Session, saved_model=Named(loader=Named(load=loa
 
 @pytest.fixture
 def corpus(build: Path, llvm: Path, tmp_path: Path) -> Path:
-    make_corpus(build, tmp_path / "corpus", Toolchain(llvm), share=0.4)
+    make_corpus(build, tmp_path / "corpus", Toolchain(llvm), Selection(share=0.4))
     return tmp_path / "corpus"
 
 
