@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 from griffe import BreakageKind, Function, Module, Parameter, ParameterKind, Parameters, find_breaking_changes
 from msgspec import structs
 
-from mlir_release.extras.apidocs.changes import ApiChange, Detail
+from mlir_release.extras.apidocs.changes import ApiChange, Detail, How
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mlir_release.extras.apidocs.changes import How
     from mlir_release.extras.apidocs.outline import CallSignature, Entry, Outline
 
 #: What precedes the names of parameters. A type that is gone from the result breaks no call.

@@ -6,23 +6,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.extras.apidocs.changes import Comparison, Side
-from mlir_release.extras.apidocs.outline import read_outline
+from mlir_release.extras.apidocs.outline import Outline, read_outline
 from mlir_release.extras.apidocs.published import best_described
 from mlir_release.ground.console import console, format_bytes
 from mlir_release.ground.documents.digests import sha256_of
 from mlir_release.ground.errors import UsageError, VerificationError
 from mlir_release.ground.programs.needs import need
 from mlir_release.ground.storage.tempdirs import scratch_folder
-from mlir_release.release.judging.signed import AS_DECLARED
+from mlir_release.release.judging.signed import AS_DECLARED, SignedBy
 from mlir_release.release.latest.latest import read_release
 from mlir_release.release.model.release_tags import LATEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mlir_release.extras.apidocs.outline import Outline
     from mlir_release.release.forge.base import Forge
-    from mlir_release.release.judging.signed import SignedBy
 
 
 def compare(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from mlir_release.extras.apidocs.describe import PARTS
+from mlir_release.extras.apidocs.describe import PARTS, Api, ClassDoc
 from mlir_release.extras.apidocs.links import LinkMaker, file_of
 from mlir_release.ground.console import format_bytes
 from mlir_release.ground.storage.files import write_all
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from griffe import Docstring
     from markupsafe import Markup
 
-    from mlir_release.extras.apidocs.describe import Api, ClassDoc
     from mlir_release.extras.apidocs.reference import Reference
 
 #: Longest summary in a list of operations.

@@ -6,7 +6,7 @@ fetched from the served pages. Nobody needs to believe it: what is not of these 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,7 +25,6 @@ from mlir_release.ground.storage.tempdirs import scratch_folder
 from mlir_release.release.index.drawing import end_of_links, make_templates
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from mlir_release.release.index.site import Channel, Published, WheelLink

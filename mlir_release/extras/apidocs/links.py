@@ -8,17 +8,11 @@ import re
 import typing
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from griffe import Expr, ExprAttribute, ExprName
+from griffe import Expr, ExprAttribute, ExprName, Function
 from markupsafe import Markup, escape
 
-from mlir_release.extras.apidocs.describe import with_marks
-
-if TYPE_CHECKING:
-    from griffe import Function
-
-    from mlir_release.extras.apidocs.describe import Api
+from mlir_release.extras.apidocs.describe import Api, with_marks
 
 #: Names of the extension's ``ir`` in the bindings' modules. ``mlir.ir`` shows it.
 _IR = re.compile(r"(?:.*\.)?(?:_ods_ir|_ods_cext\.ir|_cext\.ir|_ir)\.(\w+)$")

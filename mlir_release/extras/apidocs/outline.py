@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Literal
@@ -17,7 +17,6 @@ from mlir_release.ground.storage.files import read_if_there, write_atomically
 from mlir_release.release.index.drawing import digest_of_code
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from griffe import Expr

@@ -7,7 +7,7 @@ job, it is fetched from the served pages. ``made.json`` there has the digest of 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -29,14 +29,12 @@ from mlir_release.ground.storage.download import download
 from mlir_release.ground.storage.files import check_inside, read_document, read_if_there, write_atomically
 from mlir_release.ground.storage.tempdirs import scratch_folder
 from mlir_release.release.index.drawing import digest_of_code
-from mlir_release.release.index.site import FOLDERS, listed_channels
+from mlir_release.release.index.site import FOLDERS, Channel, Published, WheelLink, listed_channels
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from mlir_release.extras.apidocs.draw import DrawnSection, Frame
-    from mlir_release.release.index.site import Channel, Published, WheelLink
     from mlir_release.release.model.manifest import WheelEntry
     from mlir_release.release.model.release_tags import Kind
 

@@ -23,7 +23,7 @@ from mlir_release.ground.storage.archives import ArchiveError, open_zip
 from mlir_release.ground.storage.cache import locked
 from mlir_release.ground.storage.files import check_inside, read_document, read_if_there, write_atomically
 from mlir_release.ground.storage.tempdirs import scratch_folder
-from mlir_release.release.index.site import FOLDERS
+from mlir_release.release.index.site import FOLDERS, Channel
 from mlir_release.release.judging.signed import AS_DECLARED, SignedBy
 from mlir_release.release.latest.latest import read_release
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.release.forge.base import Forge
-    from mlir_release.release.index.site import Channel
 
 #: The folder of a kind's channel on the site, and the index of each platform in it.
 CHANNEL, REPODATA = "conda", "repodata.json"

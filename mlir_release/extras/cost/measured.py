@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from mlir_release.extras.cost.prices import prices, system_of
@@ -15,7 +15,6 @@ from mlir_release.ground.job_names import split_job_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from datetime import datetime
 
     from mlir_release.release.forge.services import WorkflowRuns
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlir_release.extras.mlgo.features import Stream
+from mlir_release.extras.mlgo.features import Header, Layout, Stream
 from mlir_release.ground.errors import MachineError
 from mlir_release.ground.programs.process import guarded
 from mlir_release.ground.storage.tempdirs import scratch_folder
@@ -23,7 +23,7 @@ from mlir_release.ground.storage.tempdirs import scratch_folder
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mlir_release.extras.mlgo.features import Chooser, Header, Layout, Maker
+    from mlir_release.extras.mlgo.features import Chooser, Maker
     from mlir_release.extras.mlgo.problems import PolicyProblem
 
 #: Seconds without a word after which a compiler is taken for hung: far more than any module takes.

@@ -20,12 +20,12 @@ from msgspec.structs import replace
 from mlir_release.builder.model.regalloc_model import DESCRIPTION, MODEL, ModelDescription
 from mlir_release.extras.mlgo.compiling import Compiler, in_parallel
 from mlir_release.extras.mlgo.conversation import converse
-from mlir_release.extras.mlgo.documents import LearnedPolicy
-from mlir_release.extras.mlgo.features import MASK, WEIGHT
+from mlir_release.extras.mlgo.documents import Corpus, LearnedPolicy, Module
+from mlir_release.extras.mlgo.features import MASK, WEIGHT, Decision, Header
 from mlir_release.extras.mlgo.linking import compiler, failed, link_program, llvm_config, run
 from mlir_release.extras.mlgo.policies import Scorer, maker
-from mlir_release.extras.mlgo.problems import EVICTION, problem_of
-from mlir_release.extras.mlgo.training.saved_model import compile_model
+from mlir_release.extras.mlgo.problems import EVICTION, Model, PolicyProblem, problem_of
+from mlir_release.extras.mlgo.training.saved_model import SavedModel, XlaRuntime, compile_model
 from mlir_release.ground.documents.digests import sha256_of
 from mlir_release.ground.errors import UsageError, VerificationError
 from mlir_release.ground.storage.files import replacing, write_atomically
@@ -35,11 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from mlir_release.extras.mlgo.documents import Corpus, Module
-    from mlir_release.extras.mlgo.features import Decision, Header
-    from mlir_release.extras.mlgo.problems import Model, PolicyProblem
     from mlir_release.extras.mlgo.toolchain import Toolchain
-    from mlir_release.extras.mlgo.training.saved_model import SavedModel, XlaRuntime
 
 
 class Embedded(Struct, frozen=True, kw_only=True):

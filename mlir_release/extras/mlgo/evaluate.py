@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from mlir_release.extras.mlgo.compiling import Compiled, in_parallel
-from mlir_release.extras.mlgo.documents import LearnedPolicy
-from mlir_release.extras.mlgo.instructions import Counted
+from mlir_release.extras.mlgo.compiling import Compiled, Compiler, in_parallel
+from mlir_release.extras.mlgo.documents import Corpus, LearnedPolicy, Module
+from mlir_release.extras.mlgo.instructions import Counted, Counter
 from mlir_release.extras.mlgo.policies import maker
-from mlir_release.extras.mlgo.problems import check_problem, problem_of
+from mlir_release.extras.mlgo.problems import PolicyProblem, check_problem, problem_of
 from mlir_release.ground.errors import UsageError
 from mlir_release.ground.storage.tempdirs import scratch_folder
 
@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from mlir_release.extras.mlgo.compiling import Compiler
-    from mlir_release.extras.mlgo.documents import Corpus, Module
-    from mlir_release.extras.mlgo.instructions import Counter
-    from mlir_release.extras.mlgo.problems import PolicyProblem
     from mlir_release.extras.mlgo.training.saved_model import SavedModel
 
 #: The share of instructions that counts, with the whole interval: one of a few instructions is not worth another

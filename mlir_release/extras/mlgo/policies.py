@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mlir_release.extras.mlgo.documents import LearnedPolicy
+from mlir_release.extras.mlgo.documents import Kind, LearnedPolicy
 from mlir_release.ground.errors import VerificationError
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from mlir_release.extras.mlgo.documents import Kind
     from mlir_release.extras.mlgo.features import Chooser, Decision, Layout, Maker
     from mlir_release.extras.mlgo.training.saved_model import SavedModel
 

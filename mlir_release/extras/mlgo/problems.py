@@ -18,7 +18,7 @@ from mlir_release.extras.mlgo.corpora.cc1 import (
     refused_by_clang,
     refused_by_llc,
 )
-from mlir_release.extras.mlgo.features import NOTHING, WEIGHT, EvictionLayout, InliningLayout
+from mlir_release.extras.mlgo.features import NOTHING, WEIGHT, EvictionLayout, InliningLayout, Layout
 from mlir_release.extras.mlgo.policies import Heuristic, observed
 from mlir_release.ground.errors import UsageError
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.extras.mlgo.documents import Corpus, LearnedPolicy, ProblemName
-    from mlir_release.extras.mlgo.features import Chooser, Layout
+    from mlir_release.extras.mlgo.features import Chooser
     from mlir_release.extras.mlgo.training.saved_model import SavedModel
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from mlir_release.extras.sets.members import listed, released
+from mlir_release.extras.sets.members import Versions, listed, released
 from mlir_release.ground.console import console
 from mlir_release.ground.documents.decode import MalformedError, convert
 from mlir_release.ground.errors import NeedsPersonError, VerificationError
@@ -21,16 +21,14 @@ from mlir_release.ground.storage.files import write_all
 from mlir_release.ground.storage.tempdirs import scratch_folder
 from mlir_release.release.instructions.dependencies import lock_requirements
 from mlir_release.release.instructions.lockfiles import own_package, pylock_document, requirement_lines
-from mlir_release.release.model.manifest import LockedPackage, fits
+from mlir_release.release.model.manifest import LockedPackage, WheelEntry, fits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from mlir_release.extras.sets.members import Versions
     from mlir_release.extras.sets.set_file import SetFile
     from mlir_release.release.judging.signed import SignedBy
-    from mlir_release.release.model.manifest import WheelEntry
 
 
 @dataclass(frozen=True, kw_only=True)

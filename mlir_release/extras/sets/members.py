@@ -21,7 +21,7 @@ from mlir_release.ground.documents.digests import sha256_of
 from mlir_release.ground.errors import MachineError, ReleaseError, UsageError, VerificationError
 from mlir_release.ground.llvm.recogniser import RecognisedProject, parse
 from mlir_release.ground.programs.needs import need
-from mlir_release.ground.python.cpython import ANY_PYTHON
+from mlir_release.ground.python.cpython import ANY_PYTHON, CPython
 from mlir_release.ground.python.platforms import PlatformTag
 from mlir_release.ground.python.requirements import canonical
 from mlir_release.ground.storage.archives import ArchiveError, open_zip
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
     from mlir_release.extras.sets.set_file import SetMember
     from mlir_release.ground.llvm.upstream import Upstream
-    from mlir_release.ground.python.cpython import CPython
     from mlir_release.release.judging.signed import SignedBy
 
     #: Of a version and CPythons (none: all), the wheels by their addresses; in the folder are those that must be read.

@@ -22,8 +22,8 @@ from msgspec.structs import replace
 from mlir_release.extras.mlgo.compiling import in_parallel
 from mlir_release.extras.mlgo.corpora.cc1 import PROFILE, clang_flags, refused_by_clang, with_profiles
 from mlir_release.extras.mlgo.corpora.thinlto import index_options, link_line, linked_modules, write_commands
-from mlir_release.extras.mlgo.documents import Corpus, Module
-from mlir_release.extras.mlgo.problems import problem_of
+from mlir_release.extras.mlgo.documents import Corpus, Module, ProblemName
+from mlir_release.extras.mlgo.problems import PolicyProblem, problem_of
 from mlir_release.ground.console import console
 from mlir_release.ground.documents.decode import BUILD_LIMIT, MalformedError, from_json, parse_json
 from mlir_release.ground.documents.digests import sha256_of
@@ -35,8 +35,6 @@ from mlir_release.ground.storage.tempdirs import scratch_folder
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mlir_release.extras.mlgo.documents import ProblemName
-    from mlir_release.extras.mlgo.problems import PolicyProblem
     from mlir_release.extras.mlgo.toolchain import Toolchain
 
 #: Modules are taken that an option of their command matches: where registers are allocated by the greedy allocator.

@@ -19,10 +19,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from mlir_release.builder.model.regalloc_model import ADVISOR
-from mlir_release.extras.mlgo.compiling import Compiler
+from mlir_release.extras.mlgo.compiling import Compiled, Compiler
 from mlir_release.extras.mlgo.features import Stream
 from mlir_release.extras.mlgo.linking import link_program
-from mlir_release.extras.mlgo.problems import EVICTION
+from mlir_release.extras.mlgo.problems import EVICTION, PolicyProblem
 from mlir_release.ground.documents.digests import open_regular, sha256_of
 from mlir_release.ground.errors import MachineError, UsageError, VerificationError
 from mlir_release.ground.programs.process import capture
@@ -30,10 +30,8 @@ from mlir_release.ground.storage.files import write_atomically
 from mlir_release.ground.storage.tempdirs import scratch_folder
 
 if TYPE_CHECKING:
-    from mlir_release.extras.mlgo.compiling import Compiled
     from mlir_release.extras.mlgo.documents import Corpus, Module
     from mlir_release.extras.mlgo.features import Maker
-    from mlir_release.extras.mlgo.problems import PolicyProblem
     from mlir_release.extras.mlgo.toolchain import Toolchain
 
 #: LLVM's sources that depend on it. Source: grep -rl LLVM_HAVE_TFLITE llvm/lib.

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from mlir_release.extras.mlgo.corpora.cc1 import generating
-from mlir_release.extras.mlgo.documents import Trained
+from mlir_release.extras.mlgo.documents import Corpus, Module, Trace, Trained
 from mlir_release.extras.mlgo.features import MASK
 from mlir_release.extras.mlgo.training.saved_model import interpreter
-from mlir_release.extras.mlgo.training.trace import load_decisions
+from mlir_release.extras.mlgo.training.trace import Recorded, load_decisions
 from mlir_release.ground.documents.decode import parse_json
 from mlir_release.ground.errors import MachineError, UsageError, VerificationError
 from mlir_release.ground.programs.process import StepFailed, capture, run_logged, tail, whole_log
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from mlir_release.extras.mlgo.documents import Corpus, Module, Trace
-    from mlir_release.extras.mlgo.training.trace import Recorded
 
 #: It skips sequences of fewer decisions, and would wait for others for ever. Source: its rl/data_reader.py.
 _FEWEST = 3

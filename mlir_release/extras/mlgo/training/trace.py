@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mlir_release.extras.mlgo.compiling import in_parallel
-from mlir_release.extras.mlgo.documents import Default, Trace
-from mlir_release.extras.mlgo.features import Decision
+from mlir_release.extras.mlgo.compiling import Compiled, Compiler, in_parallel
+from mlir_release.extras.mlgo.documents import Corpus, Default, Module, Trace
+from mlir_release.extras.mlgo.features import Decision, Layout
 from mlir_release.extras.mlgo.policies import observed
 from mlir_release.extras.mlgo.problems import problem_of
 from mlir_release.ground.documents.digests import sha256_of
@@ -24,9 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from mlir_release.extras.mlgo.compiling import Compiled, Compiler
-    from mlir_release.extras.mlgo.documents import Corpus, Module
-    from mlir_release.extras.mlgo.features import Chooser, Layout
+    from mlir_release.extras.mlgo.features import Chooser
     from mlir_release.extras.mlgo.policies import Floats
     from mlir_release.extras.mlgo.training.development import DefaultObserver
 

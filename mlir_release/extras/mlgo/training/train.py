@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
-from mlir_release.extras.mlgo.compiling import in_parallel
-from mlir_release.extras.mlgo.documents import LearnedPolicy, Trace, Training
+from mlir_release.extras.mlgo.compiling import Compiler, in_parallel
+from mlir_release.extras.mlgo.documents import Corpus, Kind, LearnedPolicy, Settings, Trace, Training
 from mlir_release.extras.mlgo.policies import Scorer, activation, scores, split, weight_count
 from mlir_release.extras.mlgo.problems import problem_of
 from mlir_release.extras.mlgo.training.trace import load_decisions
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mlir_release.extras.mlgo.candidates import Candidates
-    from mlir_release.extras.mlgo.compiling import Compiler
-    from mlir_release.extras.mlgo.documents import Corpus, Kind, Settings
     from mlir_release.extras.mlgo.features import Decision
     from mlir_release.extras.mlgo.policies import Floats
 

@@ -12,7 +12,7 @@ from msgspec import structs
 from mlir_release.extras.apidocs import pages
 from mlir_release.extras.apidocs.history import COMPARED, HISTORY_NAME, make_history, show_history
 from mlir_release.ground.documents.digests import sha256_of
-from mlir_release.release.index.site import Channel
+from mlir_release.release.index.site import Channel, Published
 from tests.bindings_factory import FILES, make_bindings_wheel
 from tests.html_links import dangling
 from tests.paper_forge import PaperForge, make_index, make_manifest, make_published
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from mlir_release.release.index.site import Published
 
 TOY = "mlir/dialects/toy.py"
 OTHER = {TOY: FILES[TOY].replace("def helper(values", "def helper(operation")}

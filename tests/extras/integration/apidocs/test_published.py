@@ -11,7 +11,7 @@ from msgspec import structs
 from mlir_release.extras.apidocs import pages
 from mlir_release.extras.apidocs.published import ApiSection, make_sections, wanted_sections
 from mlir_release.ground.documents.digests import sha256_of
-from mlir_release.release.index.site import Channel
+from mlir_release.release.index.site import Channel, Published
 from mlir_release.release.model.yanks import Yank
 from tests.bindings_factory import make_bindings_wheel
 from tests.html_links import dangling
@@ -21,7 +21,6 @@ from tests.serving import serve
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mlir_release.release.index.site import Published
 
 NUMBERED, SNAPSHOT = "llvm-22.1.8.01", "snapshot-20261120.02"
 

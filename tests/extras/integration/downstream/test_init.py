@@ -11,7 +11,7 @@ import pytest
 from mlir_release.extras.downstream.kit import KitOptions, write_kit
 from mlir_release.extras.downstream.pin import Kind
 from mlir_release.ground.errors import UsageError
-from tests.extras.integration.downstream.conftest import NAME
+from tests.extras.integration.downstream.conftest import NAME, DownstreamStage
 from tests.refusals import refused
 from tests.revision_factory import FACTS
 from tests.wheel_factory import TAG
@@ -19,7 +19,6 @@ from tests.wheel_factory import TAG
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.extras.integration.downstream.conftest import DownstreamStage
 
 FILES = (".github/dependabot.yml", ".github/workflows/wheels.yml", "pyproject.toml", "renovate.json")
 

@@ -11,7 +11,7 @@ import tomllib
 from fnmatch import fnmatch
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
 import pytest
 from msgspec import structs
@@ -25,12 +25,9 @@ from mlir_release.integrate.config import load_config
 from mlir_release.release.instructions.install_snippets import explicit_index
 from mlir_release.release.model.manifest import Manifest
 from mlir_release.release.model.stack import CarriedCommit, CarriedStack
-from tests.extras.integration.downstream.conftest import NAME
+from tests.extras.integration.downstream.conftest import NAME, DownstreamStage
 from tests.serving import serve
 from tests.wheel_factory import PYTHON, REVISION, TAG, VERSION, make_wheel
-
-if TYPE_CHECKING:
-    from tests.extras.integration.downstream.conftest import DownstreamStage
 
 ROOT = Path(__file__).parents[4]
 KINDS = get_args(Kind)

@@ -12,7 +12,7 @@ import pytest
 
 from mlir_release.builder.model.regalloc_model import DESCRIPTION, MODEL
 from mlir_release.builder.sdk.regalloc_model import ModelFolder
-from mlir_release.extras.mlgo.documents import Corpus
+from mlir_release.extras.mlgo.documents import Corpus, Kind, LearnedPolicy
 from mlir_release.extras.mlgo.embed import asked, model_sources
 from mlir_release.extras.mlgo.evaluate import load_policy
 from mlir_release.extras.mlgo.features import NOTHING, EvictionLayout
@@ -25,7 +25,6 @@ from tests.prefix_factory import make_source
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mlir_release.extras.mlgo.documents import Kind, LearnedPolicy
 
 #: Reads decisions as an interactive compiler sends them; prints the choice, and the score of the first row.
 HARNESS = """

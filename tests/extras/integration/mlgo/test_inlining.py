@@ -13,7 +13,7 @@ import pytest
 from mlir_release.extras.mlgo.compiling import Compiler
 from mlir_release.extras.mlgo.corpora.corpus import load_corpus
 from mlir_release.extras.mlgo.embed import asked
-from mlir_release.extras.mlgo.evaluate import evaluate, load_policy
+from mlir_release.extras.mlgo.evaluate import Evaluation, evaluate, load_policy
 from mlir_release.extras.mlgo.features import InliningLayout
 from mlir_release.extras.mlgo.instructions import Counter
 from mlir_release.extras.mlgo.policies import Scorer
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.builder.sdk.sources.debian import DebianPackages
-    from mlir_release.extras.mlgo.evaluate import Evaluation
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import tomli_w
 from mlir_release.extras.mlgo.compiling import Compiler
 from mlir_release.extras.mlgo.corpora.corpus import Selection, load_corpus, make_corpus
 from mlir_release.extras.mlgo.embed import asked
-from mlir_release.extras.mlgo.evaluate import evaluate
+from mlir_release.extras.mlgo.evaluate import Evaluation, evaluate
 from mlir_release.extras.mlgo.features import EvictionLayout
 from mlir_release.extras.mlgo.instructions import Counter
 from mlir_release.extras.mlgo.toolchain import Toolchain
@@ -22,7 +22,6 @@ from tests.refusals import refused
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mlir_release.extras.mlgo.evaluate import Evaluation
 
 #: Calls a function of each module with a number of turns that it is given.
 MAIN = """

@@ -11,13 +11,12 @@ import pytest
 
 from mlir_release.extras.apidocs.compare import find_changes
 from mlir_release.extras.apidocs.describe import describe
-from mlir_release.extras.apidocs.outline import outline_of
+from mlir_release.extras.apidocs.outline import Outline, outline_of
 from mlir_release.extras.apidocs.read import read_wheel
 from tests.bindings_factory import FILES, make_bindings_wheel
 
 if TYPE_CHECKING:
     from mlir_release.extras.apidocs.changes import ApiChange
-    from mlir_release.extras.apidocs.outline import Outline
 
 OPS, TOY, IR = "mlir/dialects/_toy_ops_gen.py", "mlir/dialects/toy.py", "mlir/_mlir_libs/_mlir/ir.pyi"
 CALLS = "mlir/calls.py"
