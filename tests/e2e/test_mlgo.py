@@ -113,7 +113,7 @@ def test_candidates_cost_together_what_each_costs_alone(llvm: Path, tmp_path: Pa
     said(mlgo("trace", corpus, "--llvm", llvm, "--json"))
     toolchain, modules, random = Toolchain(llvm), load_corpus(corpus), np.random.default_rng(5)
     source = fetch_source(find_release(toolchain.version), cache=cache_directory(), whole=True).root
-    together = Candidates(toolchain, modules, corpus, source, tmp_path / "linked", version=toolchain.version)
+    together = Candidates(toolchain, modules, corpus, source, tmp_path / "linked")
     compiler = Compiler(toolchain, modules, corpus)
     words = ("--llvm", llvm, "--generations", "1", "--pairs", "1", "--json")
     for kind in ("linear", "mlp"):

@@ -42,13 +42,11 @@ _FUNCTION = re.compile(r"^function (\d+)\n", re.MULTILINE)
 class Candidates:
     """Compiles the modules of one corpus."""
 
-    def __init__(
-        self, toolchain: Toolchain, corpus: Corpus, folder: Path, source: Path, output: Path, *, version: str
-    ) -> None:
+    def __init__(self, toolchain: Toolchain, corpus: Corpus, folder: Path, source: Path, output: Path) -> None:
         """Link the llc.
 
         :param folder: of the corpus
-        :param source: llvm-project, of LLVM ``version``
+        :param source: llvm-project, of the same version
         :param output: the folder that gets the llc
         :raises VerificationError: ``model-unsuitable``
         :raises MachineError: ``program-failed``
@@ -56,7 +54,7 @@ class Candidates:
         model = EVICTION.model
         self._layout = EvictionLayout(asked(toolchain))
         write_atomically(output / f"{model.name}.h", _HEADER.read_text(encoding="utf-8"))
-        path = link_program("llc", toolchain, source, output, version=version, again=including(model, output))
+        path = link_program("llc", toolchain, source, output, again=including(model, output))
         self._compiler = Compiler(toolchain, corpus, folder, path=path, options=(model.option,))
 
     def costs(self, module: Module, policies: Sequence[LearnedPolicy]) -> list[float]:

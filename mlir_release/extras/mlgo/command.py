@@ -29,9 +29,20 @@ if TYPE_CHECKING:
 
     F = TypeVar("F", bound=Callable[..., Any])
 
-#: ``llvm``: the prefix of an installed LLVM.
+
+def _toolchain(ctx: click.Context, parameter: click.Parameter, value: Path) -> Toolchain | None:
+    """The LLVM to train for. :raises MachineError: if mlgo does not work on this machine"""
+    from mlir_release.extras.mlgo.toolchain import Toolchain, check_machine
+
+    if ctx.resilient_parsing:
+        return None
+    check_machine()
+    return Toolchain(value)
+
+
+#: ``toolchain``: an installed LLVM, by its prefix.
 llvm_option = click.option(
-    "--llvm", type=EXISTING_FOLDER, required=True,
+    "--llvm", "toolchain", type=EXISTING_FOLDER, required=True, callback=_toolchain,
     help="Prefix of the LLVM to train for, for example /usr/lib/llvm-22; stock packages will do.",
 )  # fmt: skip
 
@@ -49,14 +60,6 @@ def development_option(help: str) -> Callable[[F], F]:
     return click.option(
         "--development", type=EXISTING_FOLDER, metavar="FOLDER", help=f"Folder that `mlgo development` wrote. {help}"
     )
-
-
-def _toolchain(llvm: Path) -> Toolchain:
-    """The LLVM to train for. :raises MachineError: if mlgo does not work on this machine"""
-    from mlir_release.extras.mlgo.toolchain import Toolchain, check_machine
-
-    check_machine()
-    return Toolchain(llvm)
 
 
 @contextmanager
@@ -102,9 +105,8 @@ def mlgo() -> None:
 )
 @jobs_option
 @json_option
-def mlgo_corpus(build: Path, output: Path, llvm: Path, jobs: int | None, **asked: Any) -> None:
+def mlgo_corpus(build: Path, output: Path, toolchain: Toolchain, jobs: int | None, **asked: Any) -> None:
     """Take a corpus from a build tree of CMake's, compiled by clang with -Xclang -fembed-bitcode=all."""
-    toolchain = _toolchain(llvm)
     from mlir_release.extras.mlgo.corpora.corpus import Selection, make_corpus
 
     selection = Selection(**asked)
@@ -127,15 +129,13 @@ def mlgo_corpus(build: Path, output: Path, llvm: Path, jobs: int | None, **asked
     help="Prefix of TFLite; Debian's package is libtensorflow-lite-dev.",
 )  # fmt: skip
 @json_option
-def mlgo_development(output: Path, llvm: Path, source: Path, tflite: Path) -> None:
+def mlgo_development(output: Path, toolchain: Toolchain, source: Path, tflite: Path) -> None:
     """Link compilers that tell their own heuristic's decisions, and that PPO trains with, from stock archives."""
-    toolchain = _toolchain(llvm)
-    from mlir_release.builder.sdk.sources.upstream import read_source
     from mlir_release.extras.mlgo.training.development import TFLite, link
 
-    found, version = TFLite.find(tflite), read_source(source).version
+    found = TFLite.find(tflite)
     with console.step("linking llc and clang with TFLite"):
-        linked = link(toolchain, source, found, output, version=version)
+        linked = link(toolchain, source, found, output)
     console.result(f"{output}: {' and '.join(linked.files)} of LLVM {linked.llvm}, in development mode", linked)
 
 
@@ -149,9 +149,8 @@ def mlgo_development(output: Path, llvm: Path, source: Path, tflite: Path) -> No
 )  # fmt: skip
 @jobs_option
 @json_option
-def mlgo_trace(corpus: Path, llvm: Path, development: Path | None, rate: float, jobs: int | None) -> None:
+def mlgo_trace(corpus: Path, toolchain: Toolchain, development: Path | None, rate: float, jobs: int | None) -> None:
     """Observe the decisions that the compiler asks for, and answer as its own heuristic would."""
-    toolchain = _toolchain(llvm)
     from mlir_release.extras.mlgo.compiling import Compiler
     from mlir_release.extras.mlgo.corpora.corpus import load_corpus
     from mlir_release.extras.mlgo.problems import problem_of
@@ -204,7 +203,7 @@ def mlgo_trace(corpus: Path, llvm: Path, development: Path | None, rate: float, 
 def mlgo_train(
     corpus: Path,
     output: Path,
-    llvm: Path,
+    toolchain: Toolchain,
     generations: int,
     minutes: float | None,
     source: Path | None,
@@ -212,8 +211,6 @@ def mlgo_train(
     **settings: Any,
 ) -> None:
     """Train a policy by an evolution strategy. The same command resumes a training, and makes it longer."""
-    toolchain = _toolchain(llvm)
-    from mlir_release.builder.sdk.sources.upstream import read_source
     from mlir_release.extras.mlgo.candidates import Candidates
     from mlir_release.extras.mlgo.compiling import Compiler
     from mlir_release.extras.mlgo.corpora.corpus import load_corpus
@@ -228,13 +225,12 @@ def mlgo_train(
         settings["hidden"] = 0
     if source is not None and modules.problem != "regalloc":
         raise click.UsageError(f"--source is for --problem regalloc, and this is {modules.problem}")
-    version = read_source(source).version if source is not None else ""
     compiler = Compiler(toolchain, modules, corpus)
     with scratch_folder("mlgo") as folder:
         together = None
         if source is not None:
             with console.step("linking an llc for all policies of a generation"):
-                together = Candidates(toolchain, modules, corpus, source, folder, version=version)
+                together = Candidates(toolchain, modules, corpus, source, folder)
         training = begin(output, corpus, traced, Settings(**settings))
         with console.step(f"training on {len(modules.training)} modules, from generation {training.generation}"):
             effort = Effort(generations=generations, minutes=minutes, jobs=jobs)
@@ -266,7 +262,7 @@ def mlgo_train(
 def mlgo_clone(
     corpus: Path,
     output: Path,
-    llvm: Path,
+    toolchain: Toolchain,
     checkout: Path,
     python: str,
     iterations: int,
@@ -274,7 +270,6 @@ def mlgo_clone(
     ppo: int,
 ) -> None:
     """Clone the compiler's heuristic as a saved model, by google/ml-compiler-opt; PPO may go on from there."""
-    toolchain = _toolchain(llvm)
     if (development is None) != (ppo == 0):
         raise click.UsageError("--development and --ppo-iterations belong together: PPO needs both")
     from mlir_release.extras.mlgo.corpora.corpus import load_corpus
@@ -324,14 +319,13 @@ def mlgo_evaluate(
     corpus: Path,
     policy: Path,
     python: str,
-    llvm: Path,
+    toolchain: Toolchain,
     programs: Path | None,
     training: bool,
     trained_on: Path | None,
     **how: Any,
 ) -> None:
     """Compare a policy with the default, on the modules that are held out."""
-    toolchain = _toolchain(llvm)
     from mlir_release.extras.mlgo.compiling import Compiler
     from mlir_release.extras.mlgo.corpora.corpus import load_corpus
     from mlir_release.extras.mlgo.evaluate import evaluate, unseen
@@ -383,7 +377,7 @@ def mlgo_embed(
     policy: Path,
     output: Path,
     python: str,
-    llvm: Path,
+    toolchain: Toolchain,
     source: Path | None,
     programs: tuple[str, ...],
     check: Path | None,
@@ -392,8 +386,7 @@ def mlgo_embed(
 
     An eviction policy is for llc and clang, an inlining policy for clang and opt.
     """
-    toolchain, runtime = _toolchain(llvm), None
-    from mlir_release.builder.sdk.sources.upstream import read_source
+    runtime = None
     from mlir_release.extras.mlgo.corpora.corpus import load_corpus
     from mlir_release.extras.mlgo.documents import LearnedPolicy
     from mlir_release.extras.mlgo.embed import check_programs, compare, embed, embed_saved_model, link
@@ -417,10 +410,9 @@ def mlgo_embed(
             runtime = provide_runtime(python, toolchain, cache_directory()) if source else None
         says = f"{output}: policy {found.policy[:12]}, trained on corpus {found.corpus[:12]}"
         if source is not None:
-            version = read_source(source).version
             for program in wanted:
                 with console.step(f"linking {program} with it"):
-                    found = link(program, found, chosen, toolchain, source, output, version=version, runtime=runtime)
+                    found = link(program, found, chosen, toolchain, source, output, runtime=runtime)
         if check is not None and modules is not None:
             with console.waiting(f"compiling {len(modules.modules)} modules twice, by {', '.join(wanted)}"):
                 found = compare(wanted, found, chosen, toolchain, modules, check, output)

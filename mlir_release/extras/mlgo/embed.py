@@ -30,6 +30,7 @@ from mlir_release.ground.documents.digests import sha256_of
 from mlir_release.ground.errors import UsageError, VerificationError
 from mlir_release.ground.storage.files import replacing, write_atomically
 from mlir_release.ground.storage.tempdirs import scratch_folder
+from mlir_release.release.index.drawing import make_templates
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,8 +61,6 @@ def model_sources(policy: LearnedPolicy, header: Header) -> dict[str, str]:
     :param header: of the compiler that the policy is to be embedded in
     :raises VerificationError: ``model-unsuitable``
     """
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
     problem = problem_of(policy.problem)
     problem.layout(header).expect(policy.features)
     Scorer(policy)  # its numbers are as many as they must be
@@ -71,13 +70,7 @@ def model_sources(policy: LearnedPolicy, header: Header) -> dict[str, str]:
         problem.model.feature.format(value=f"double(Input{names.index(name)}[{'P' if elements[name] > 1 else '0'}])")
         for name in policy.features[:-1]
     ]
-    templates = Environment(
-        loader=PackageLoader("mlir_release.extras.mlgo"),
-        autoescape=False,  # C++
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        keep_trailing_newline=True,
-    )
+    templates = make_templates("mlir_release.extras.mlgo", autoescape=False, lstrip_blocks=False)  # C++
     templates.filters["exactly"] = lambda values: ", ".join(float(value).hex() for value in values)
     given = {
         "policy": policy,
@@ -179,14 +172,13 @@ def link(
     source: Path,
     output: Path,
     *,
-    version: str,
     runtime: XlaRuntime | None = None,
 ) -> Embedded:
     """Link a program with the model that :func:`embed` wrote to ``output``.
 
     :param program: one of the problem's
     :param toolchain: with LLVM's archives and headers
-    :param source: llvm-project, of LLVM ``version``
+    :param source: llvm-project, of the same version
     :param runtime: that the model needs; of a saved model
     :raises UsageError: ``input-missing``
     :raises VerificationError: ``model-unsuitable``
@@ -195,7 +187,7 @@ def link(
     model = problem_of(policy.problem).model
     again = including(model, output, *([runtime.include] if runtime else []))
     given = [output / f"{model.name}.o", *([runtime.archive] if runtime else [])]
-    path = link_program(program, toolchain, source, output, version=version, again=again, given=given)
+    path = link_program(program, toolchain, source, output, again=again, given=given)
     return replace(embedded, files=embedded.files | {program: sha256_of(path)})
 
 

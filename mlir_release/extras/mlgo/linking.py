@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from mlir_release.builder.sdk.sources.upstream import read_source
 from mlir_release.extras.mlgo.compiling import in_parallel
 from mlir_release.ground.errors import MachineError, UsageError, VerificationError
 from mlir_release.ground.programs.process import capture
@@ -78,7 +79,6 @@ def link_program(
     source: Path,
     output: Path,
     *,
-    version: str,
     again: Mapping[str, Sequence[str | Path]],
     given: Sequence[str | Path] = (),
 ) -> Path:
@@ -86,7 +86,7 @@ def link_program(
 
     :param name: a key of :data:`PROGRAMS`
     :param toolchain: with LLVM's archives and headers; for clang, with clang's
-    :param source: llvm-project, of LLVM ``version``
+    :param source: llvm-project, of the same version
     :param output: the folder that gets the program
     :param again: sources of LLVM's libraries that are compiled again, each with further options of the compiler
     :param given: objects, archives and options of the link, ahead of LLVM's archives
@@ -95,7 +95,7 @@ def link_program(
     :raises VerificationError: ``model-unsuitable``
     :raises MachineError: ``program-failed``, ``tool-missing``
     """
-    program = PROGRAMS[name]
+    program, version = PROGRAMS[name], read_source(source).version
     if version != toolchain.version:
         raise VerificationError(
             "model-unsuitable",

@@ -108,11 +108,11 @@ class TFLite(Struct, frozen=True):
         )
 
 
-def link(toolchain: Toolchain, source: Path, tflite: TFLite, output: Path, *, version: str) -> Linked:
+def link(toolchain: Toolchain, source: Path, tflite: TFLite, output: Path) -> Linked:
     """Link ``output/llc`` and ``output/clang``, which have the development mode. Without its options, they are stock.
 
     :param toolchain: with the archives and headers of LLVM and clang
-    :param source: llvm-project, of LLVM ``version``
+    :param source: llvm-project, of the same version
     :raises VerificationError: ``model-unsuitable``
     :raises MachineError: ``program-failed``, ``tool-missing``
     """
@@ -126,7 +126,7 @@ def link(toolchain: Toolchain, source: Path, tflite: TFLite, output: Path, *, ve
             given.append(f"-Wl,-rpath,{place}")
         for name, words in _LINKED.items():
             again = dict.fromkeys(SOURCES, options)
-            path = link_program(name, toolchain, source, output, version=version, again=again, given=given)
+            path = link_program(name, toolchain, source, output, again=again, given=given)
             # The linker doesn't ask what the program's libraries need of the system.
             done = capture([path.absolute(), *words, "--version"], timeout=60)
             if not done.ok:

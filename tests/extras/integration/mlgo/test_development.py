@@ -124,7 +124,7 @@ def development(clang: Path, tmp_path: Path) -> Path:
         pytest.skip("DEVELOPMENT MODE IS NOT TESTED HERE: there is no TFLite, nor does MLGO_DEVELOPMENT name compilers")
     toolchain = Toolchain(clang)
     source = fetch_source(find_release(toolchain.version), cache=cache_directory(), whole=True).root
-    linked = link(toolchain, source, tflite, tmp_path / "linked", version=toolchain.version)
+    linked = link(toolchain, source, tflite, tmp_path / "linked")
     assert set(linked.files) == {"llc", "clang"}
     return tmp_path / "linked"
 
