@@ -35,6 +35,7 @@ from msgspec import structs
 from mlir_release.ground.console import console, format_bytes
 from mlir_release.ground.python import venv
 from mlir_release.release.instructions.install_check import run_pip
+from mlir_release.release.model.manifest import Manifest, WheelEntry
 from mlir_release.release.transaction.assets import read_wheel
 from tests.paper_forge import PaperForge, make_index, many
 from tests.serving import Served, serve
@@ -42,8 +43,6 @@ from tests.wheel_factory import PYTHON, make_wheel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    from mlir_release.release.model.manifest import Manifest
 
 #: Releases whose requirements the backtracking case can't meet.
 UNMEETABLE = 8
@@ -284,7 +283,8 @@ def with_files(manifest: Manifest, files: Path, *, met: bool) -> Manifest:
             )
             wheel = read_wheel(path)
             Path(f"{path}.metadata").write_bytes(wheel.metadata)
-            wheels.append(structs.replace(wheel.entry(), target=entry.target))
+            assert isinstance(wheel.row, WheelEntry)
+            wheels.append(structs.replace(wheel.row, target=entry.target))
         else:
             wheels.append(entry)
     return structs.replace(manifest, wheels=tuple(wheels))

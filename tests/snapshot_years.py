@@ -18,10 +18,11 @@ from mlir_release.ground.llvm.pin import PIN_FILE, format_pin
 from mlir_release.ground.llvm.upstream import REPRESENTS_RELEASES, Upstream
 from mlir_release.release.forge.files import matrix_of_branch
 from mlir_release.release.forge.local.forge import LocalForge
+from mlir_release.release.model.manifest import WheelEntry
 from mlir_release.release.model.release_settings import TARGETS_FILE
 from mlir_release.release.model.targets import OVERRIDES_NEED
 from mlir_release.release.rehearsal.world import shipped_overrides
-from mlir_release.release.transaction.assets import Wheel, read_wheel
+from mlir_release.release.transaction.assets import Built, read_wheel
 from mlir_release.release.transaction.draft import Draft
 from mlir_release.release.transaction.publish import publish
 from mlir_release.release.transaction.start import start
@@ -107,7 +108,7 @@ def _date_of(place: int) -> datetime:
     return FIRST_DAY + timedelta(days=DAYS) * place / COMMITS
 
 
-def _make_upstream(folder: Path, llvms: Sequence[str], wheels: Mapping[str, Wheel]) -> tuple[str, ...]:
+def _make_upstream(folder: Path, llvms: Sequence[str], wheels: Mapping[str, Built]) -> tuple[str, ...]:
     """An upstream with :data:`COMMITS` commits for each snapshot, the last of which is the snapshot's."""
     folder.mkdir(parents=True)
     git = Git(folder)
@@ -120,14 +121,15 @@ def _make_upstream(folder: Path, llvms: Sequence[str], wheels: Mapping[str, Whee
     return tuple(git.text("rev-list", "--reverse", "main").split())
 
 
-def _tree(llvm: str, wheel: Wheel) -> dict[str, str]:
+def _tree(llvm: str, wheel: Built) -> dict[str, str]:
     """The files of an LLVM that facts are read from; its requirements are those that the wheel was built from."""
     version = LLVM_FILES[_VERSION_FILE]
     for word, number in zip(("MAJOR", "MINOR", "PATCH"), llvm.split("."), strict=True):
         version = re.sub(rf"(?<=LLVM_VERSION_{word} )\d+", number, version)
     upstream = {row.requirement: row.upstream for row in wheel.info.relaxed}
     building, mark, _ = LLVM_FILES[_REQUIREMENTS].partition("# RUN")
-    requirements = [upstream.get(line, line) for line in wheel.requires_dist]
+    assert isinstance(wheel.row, WheelEntry)
+    requirements = [upstream.get(line, line) for line in wheel.row.requires_dist]
     return {
         **LLVM_FILES,
         _VERSION_FILE: version,

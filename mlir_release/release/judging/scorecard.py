@@ -15,7 +15,7 @@ from mlir_release.ground.llvm.projects import DEFAULT_PROJECT
 from mlir_release.release.forge.base import Asset
 from mlir_release.release.forge.services import BAD_ENDS
 from mlir_release.release.model.manifest import LeftOut, Manifest
-from mlir_release.release.transaction.assets import File, Source, Wheel, describe_failure, weigh_report
+from mlir_release.release.transaction.assets import Built, File, describe_failure, weigh_report
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -48,7 +48,6 @@ class Standing:
     project: str = DEFAULT_PROJECT
     state: TargetState
     reasons: tuple[str, ...] = ()  #: sentences that say why it isn't good
-    file: File | None = None  #: the wheel that is there
     report: TestReport | None = None  #: of a test
     waivers: tuple[str, ...] = ()  #: names of the waivers that it needs
     jobs: tuple[str, ...] = ()  #: names of the jobs that can tell more, the likeliest first
@@ -111,7 +110,6 @@ class Judge:
             required=test.required and any(member.required and not waiver for member, waiver in resting),
             state="waived" if waived and state != "good" else state,
             reasons=(f"{test.name}: {why}",) if why else (),
-            file=own[0] if len(own) == 1 else None,
             report=self.reports.get(test.name),
             wheel=test.wheels[0] if len(test.wheels) == 1 else "",
             waivers=(test.name,) if test.name in self.waivers and state != "good" else (),
@@ -128,7 +126,7 @@ class Judge:
         if file is None:
             state = "made" if self._is_made("wheels", target) else "missing"
             reasons = [f"{target.name}: there is no wheel"]
-        elif isinstance(file, Wheel | Source):
+        elif isinstance(file, Built):
             if file.target != target.name:
                 state = "misnamed"
             # Requirements that a wheel relaxes and its target doesn't: it was built with another targets.toml.
@@ -157,7 +155,6 @@ class Judge:
             required=member.required,
             state=state,
             reasons=tuple(reasons),
-            file=file,
             waivers=tuple(used) if state in ("good", "waived") else (),
             jobs=self._working_on("wheels", member.runtime),
         )
@@ -439,15 +436,17 @@ def score(
     for slot, file in wheels.items():
         target = known.get(slot)
         if target is None:
-            filename = file.name if isinstance(file, Asset) else file.filename
+            filename = file.name if isinstance(file, Asset | Built) else file.filename
             foreign.append(f"{filename}: no target of the build matrix makes such a wheel")
             continue
         files[target.name] = file
-        if isinstance(file, Wheel | Source) and file.target != target.name:
-            foreign.append(f"{file.filename}: says that its target is {file.target}; here it is {target.name}")
-        elif isinstance(file, Wheel | Source) and file.project != target.configuration.project:
-            whose = target.configuration.project
-            foreign.append(f"{file.filename}: says that its project is {file.project}; {target.name} is of {whose}")
+        if not isinstance(file, Built):
+            continue
+        whose = target.configuration.project
+        if file.target != target.name:
+            foreign.append(f"{file.name}: says that its target is {file.target}; here it is {target.name}")
+        elif file.info.project != whose:
+            foreign.append(f"{file.name}: says that its project is {file.info.project}; {target.name} is of {whose}")
     judge = Judge(matrix, files, reports, waivers, jobs or {})
     tests = {test.name: judge.test(test) for test in matrix.tests}
     members = {

@@ -3,10 +3,10 @@ uploaded."""
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeVar
 
+from msgspec import to_builtins
 from packaging.metadata import InvalidMetadata, Metadata
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
@@ -15,7 +15,7 @@ from mlir_release.builder.model.test_report import REPORT_SUFFIX, TestReport
 from mlir_release.builder.model.wheel_info import WheelInfo, wheel_info_in
 from mlir_release.builder.wheels.inspect import check_record, corrupt
 from mlir_release.builder.wheels.source import read_members, release_info
-from mlir_release.ground.documents.decode import MalformedError, builtins, convert
+from mlir_release.ground.documents.decode import MalformedError, convert
 from mlir_release.ground.documents.digests import sha256_of
 from mlir_release.ground.errors import UsageError, VerificationError
 from mlir_release.ground.storage.archives import ArchiveError, open_zip
@@ -26,14 +26,15 @@ from mlir_release.release.model.targets import OVERRIDES_NEED
 from mlir_release.release.provenance.policy import BUNDLE_SUFFIX, PROVENANCE_SUFFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from packaging.version import Version
 
+Row = TypeVar("Row", WheelEntry, SourceEntry)
+
 #: Suffix of a wheel's core metadata file, as PEP 658 fixes it.
 METADATA_SUFFIX = ".metadata"
-
 
 #: How the names of provenance files end.
 PROVENANCE_SUFFIXES = tuple(suffix + PROVENANCE_SUFFIX for suffix in DISTRIBUTION_SUFFIXES)
@@ -44,37 +45,34 @@ def files_of_wheel(filename: str) -> list[str]:
     return [filename + suffix for suffix in (METADATA_SUFFIX, PROVENANCE_SUFFIX, BUNDLE_SUFFIX, "")]
 
 
-class Wheel(WheelEntry, frozen=True, kw_only=True):
-    """A wheel on disk whose archive, RECORD, metadata and release information are sound: its row, and its content."""
+@dataclass(frozen=True, kw_only=True)
+class Built:
+    """What a target of the build matrix makes, on disk: a wheel whose archive, RECORD, metadata and release information
+    are sound, or a source distribution. It is read once; checks look at what is known of it here.
+    """
 
     path: Path
-    slot: WheelKey
-    version: str
-    metadata: bytes  #: METADATA as it is in the wheel
-    info: WheelInfo
-
-    def entry(self, *, provenance: str = "") -> WheelEntry:
-        """The wheel's row in the manifest."""
-        row = {name: getattr(self, name) for name in WheelEntry.__struct_fields__}
-        return WheelEntry(**row | {"provenance": provenance})
-
-
-class Source(SourceEntry, frozen=True, kw_only=True):
-    """A source distribution on disk whose archive, metadata and release information are sound."""
-
-    path: Path
+    row: WheelEntry | SourceEntry  #: as a manifest lists it, before anything is known of its provenance
     slot: WheelKey
     version: str
     info: WheelInfo
+    metadata: bytes = b""  #: METADATA as it is in a wheel
 
-    def entry(self, *, provenance: str = "") -> SourceEntry:
-        """Its row in the manifest."""
-        row = {name: getattr(self, name) for name in SourceEntry.__struct_fields__}
-        return SourceEntry(**row | {"provenance": provenance})
+    @property
+    def name(self) -> str:
+        """Of the file."""
+        return self.row.filename
 
+    @property
+    def sha256(self) -> str:
+        """Of the file."""
+        return self.row.sha256
 
-#: What a target of the build matrix makes.
-Built = Wheel | Source
+    @property
+    def target(self) -> str:
+        """The wheel target that it says it is of."""
+        return self.row.target
+
 
 #: A wheel or source distribution, as its asset, its row in a manifest, or its content tells of it.
 File = Built | WheelEntry | SourceEntry | Asset
@@ -87,13 +85,12 @@ ReportState = Literal["good", "stale", "failed", "untested"]
 class Dist:
     """The content of a folder of build results."""
 
+    files: Mapping[str, Path]  #: all files of a release, by name: bundles and provenance files, too
     wheels: tuple[Built, ...]  #: source distributions, too
-    reports: Mapping[Path, TestReport] = field(default_factory=dict)
-    provenance: Mapping[str, Path] = field(default_factory=dict)  #: wheel's file name -> provenance file
-    bundles: Mapping[str, Path] = field(default_factory=dict)  #: file name -> its bundle
+    reports: tuple[TestReport, ...]
 
 
-def read_wheel(path: Path) -> Wheel:
+def read_wheel(path: Path) -> Built:
     """Read a wheel and check all of it: archive, every file's hash in RECORD, metadata, release information.
 
     :raises VerificationError: ``file-damaged`` or ``wheel-unsuitable``
@@ -111,48 +108,33 @@ def read_wheel(path: Path) -> Wheel:
             # The bytes as they are: what pip compares with the .metadata file's hash.
             metadata = archive.read(f"{dist_info}/METADATA")
             ours = wheel_info_in(archive.namelist())
-            info = archive.read(ours) if ours is not None else None
+            content = archive.read(ours) if ours is not None else None
         core = Metadata.from_email(metadata, validate=False)
-        fields = (str(core.name), str(core.version), str(core.requires_python or ""), core.requires_dist or [])
+        requires = [str(requirement) for requirement in core.requires_dist or []]
+        if problems:
+            raise corrupt(path, "; ".join(problem.message for problem in problems))
+        name, version, _, tags = parse_wheel_filename(path.name)
+        told = _told(path, "METADATA", core, (name, version))
     except InvalidMetadata as error:
         raise corrupt(path, f"its METADATA is wrong: {error}") from error
     except (InstallerError, ArchiveError, KeyError, ValueError, RecursionError) as error:
         raise corrupt(path, str(error) or type(error).__name__) from error
-    if problems:
-        raise corrupt(path, "; ".join(problem.message for problem in problems))
-    name, version, requires_python, requires_dist = fields
-    filename_name, filename_version, _, tags = parse_wheel_filename(path.name)
-    _check_named(path, "METADATA", (name, version), (filename_name, filename_version))
-    wheel_info = release_info(path, info)
-    with _listable(path):
-        wheel = Wheel(
-            path=path,
-            filename=path.name,
-            slot=slot,
-            target=wheel_info.target,
-            distribution=canonicalize_name(name),
-            profile=wheel_info.profile,
-            project=wheel_info.project,
-            python=slot.python,
-            serves=wheel_info.serves,
-            regalloc_model=wheel_info.regalloc_model,
-            sdk=wheel_info.sdk,
-            image=wheel_info.image,
-            version=version,
-            platforms=tuple(sorted({tag.platform for tag in tags})),
-            requires_python=requires_python,
-            requires_dist=tuple(str(requirement) for requirement in requires_dist),
-            size=path.stat().st_size,
-            sha256=sha256_of(path),
-            metadata=metadata,
-            metadata_sha256=sha256_of(metadata),
-            info=wheel_info,
-        )
-        convert(builtins(wheel.entry()), WheelEntry)
-    return wheel
+    info = release_info(path, content)
+    further = {
+        "profile": info.profile,
+        "python": slot.python,
+        "serves": info.serves,
+        "regalloc_model": info.regalloc_model,
+        "image": info.image,
+        "platforms": sorted({tag.platform for tag in tags}),
+        "requires_dist": requires,
+        "metadata_sha256": sha256_of(metadata),
+    }
+    row = _row(path, WheelEntry, info, told | further)
+    return Built(path=path, row=row, slot=slot, version=str(version), info=info, metadata=metadata)
 
 
-def read_source(path: Path) -> Source:
+def read_source(path: Path) -> Built:
     """Read a source distribution and check its archive, metadata and release information.
 
     :raises VerificationError: ``file-damaged`` or ``wheel-unsuitable``
@@ -160,46 +142,33 @@ def read_source(path: Path) -> Source:
     slot = WheelKey.of_file(path.name)
     if slot is None:
         raise corrupt(path, "its file name is not a source distribution's")
-    metadata, info = read_members(path)
+    metadata, content = read_members(path)
     try:
         core = Metadata.from_email(metadata, validate=False)
-        name, version, requires_python = str(core.name), str(core.version), str(core.requires_python or "")
+        told = _told(path, "PKG-INFO", core, parse_source(path.name))
     except (InvalidMetadata, RecursionError) as error:
         raise corrupt(path, f"its PKG-INFO is wrong: {error}") from error
-    _check_named(path, "PKG-INFO", (name, version), parse_source(path.name))
-    release = release_info(path, info)
-    with _listable(path):
-        source = Source(
-            path=path,
-            filename=path.name,
-            slot=slot,
-            target=release.target,
-            project=release.project,
-            distribution=canonicalize_name(name),
-            version=version,
-            requires_python=requires_python,
-            size=path.stat().st_size,
-            sha256=sha256_of(path),
-            sdk=release.sdk,
-            info=release,
-        )
-        convert(builtins(source.entry()), SourceEntry)
-    return source
+    info = release_info(path, content)
+    row = _row(path, SourceEntry, info, told)
+    return Built(path=path, row=row, slot=slot, version=str(core.version), info=info)
 
 
-@contextmanager
-def _listable(path: Path) -> Iterator[None]:
-    """Refuse what no manifest could list. :raises VerificationError: ``file-damaged``"""
+def _told(path: Path, where: str, core: Metadata, named: tuple[str, Version]) -> dict[str, object]:
+    """What metadata tells. :raises VerificationError: ``file-damaged``: the file's name says another name or version"""
+    name, version = str(core.name), str(core.version)
+    if (canonicalize_name(name), version) != (named[0], str(named[1])):
+        raise corrupt(path, f"its {where} says {name} {version}, its file name {named[0]} {named[1]}")
+    return {"distribution": canonicalize_name(name), "requires_python": str(core.requires_python or "")}
+
+
+def _row(path: Path, kind: type[Row], info: WheelInfo, told: dict[str, object]) -> Row:
+    """A file's row in a manifest. :raises VerificationError: ``file-damaged``: no manifest could list it"""
+    told |= {"filename": path.name, "size": path.stat().st_size, "sha256": sha256_of(path)}
+    told |= {"target": info.target, "project": info.project, "sdk": info.sdk}
     try:
-        yield
+        return convert(to_builtins(told), kind)
     except MalformedError as error:
         raise corrupt(path, str(error)) from error
-
-
-def _check_named(path: Path, where: str, said: tuple[str, str], named: tuple[str, Version]) -> None:
-    """Check that metadata and file name give one name and version. :raises VerificationError: ``file-damaged``"""
-    if (canonicalize_name(said[0]), said[1]) != (named[0], str(named[1])):
-        raise corrupt(path, f"its {where} says {' '.join(said)}, its file name {named[0]} {named[1]}")
 
 
 def read_built(path: Path) -> Built:
@@ -235,20 +204,16 @@ def read_dist(folder: Path) -> Dist:
                 remedy="give the two rows different distribution names, or remove the file that is not meant",
             )
 
-    def named(suffix: str) -> dict[str, Path]:
-        return {name.removesuffix(suffix): path for name, path in unique.items() if name.endswith(suffix)}
-
     wheels = tuple(read_built(path) for name, path in unique.items() if name.endswith(DISTRIBUTION_SUFFIXES))
-    reports = {path: read_report(path) for path in named(REPORT_SUFFIX).values()}
-    bundles = named(BUNDLE_SUFFIX)
-    if not wheels and not reports and not bundles:
+    reports = tuple(read_report(path) for name, path in unique.items() if name.endswith(REPORT_SUFFIX))
+    if not wheels and not reports and not any(name.endswith(BUNDLE_SUFFIX) for name in unique):
         raise UsageError(
             "input-missing",
             "there is neither a wheel nor a test report to upload",
             where=str(folder),
             remedy="name the folder that `mlir-release wheels build -o` wrote to",
         )
-    return Dist(wheels=wheels, reports=reports, provenance=named(PROVENANCE_SUFFIX), bundles=bundles)
+    return Dist(files=unique, wheels=wheels, reports=reports)
 
 
 def check_wheel(wheel: Built, *, tag: str, revision: str, version: str) -> None:
@@ -268,13 +233,13 @@ def check_wheel(wheel: Built, *, tag: str, revision: str, version: str) -> None:
     if contradictions:
         raise VerificationError(
             "wheel-unsuitable",
-            f"{wheel.filename} does not belong to {tag}",
+            f"{wheel.name} does not belong to {tag}",
             where=str(wheel.path),
             why="; ".join(contradictions),
         )
 
 
-def check_slots(wheels: tuple[Built, ...]) -> None:
+def check_slots(wheels: Sequence[Built]) -> None:
     """Check that no two wheels are for the same users. :raises VerificationError: ``wheel-unsuitable``"""
     for key in ("slot", "target"):
         seen: dict[object, Built] = {}
@@ -283,9 +248,9 @@ def check_slots(wheels: tuple[Built, ...]) -> None:
             if other is not wheel:
                 raise VerificationError(
                     "wheel-unsuitable",
-                    f"two wheels are for the same users: {other.filename} and {wheel.filename}",
+                    f"two wheels are for the same users: {other.name} and {wheel.name}",
                     where=f"{other.path} and {wheel.path}",
-                    why=f"both have the {key} {wheel.target if key == 'target' else wheel.slot}",
+                    why=f"both have the {key} {getattr(wheel, key)}",
                     remedy="keep one of them in the dist folder",
                 )
 
@@ -302,7 +267,7 @@ def weigh_report(report: TestReport | None, files: Sequence[File]) -> tuple[Repo
         return "failed", describe_failure(report)
     if OVERRIDES_NEED in report.suite.split("+"):
         for file in files:
-            if isinstance(file, Wheel | Source) and (why := _unseen(file, report)):
+            if isinstance(file, Built) and (why := _unseen(file, report)):
                 return "untested", why
     return "good", ""
 

@@ -30,7 +30,7 @@ from mlir_release.release.instructions.dependencies import resolve_dependencies
 from mlir_release.release.instructions.lockfiles import lock_entries, lock_files
 from mlir_release.release.instructions.notes import write_page
 from mlir_release.release.judging.scorecard import Scorecard, score
-from mlir_release.release.model.manifest import MANIFEST_NAME, Manifest, TestedRelaxed, Waiver
+from mlir_release.release.model.manifest import MANIFEST_NAME, Manifest, SourceEntry, TestedRelaxed, Waiver, WheelEntry
 from mlir_release.release.model.targets import OVERRIDES_NEED
 from mlir_release.release.pinning.installable import confirm
 from mlir_release.release.pinning.pinned import check_pinned
@@ -42,8 +42,6 @@ from mlir_release.release.transaction.assets import (
     METADATA_SUFFIX,
     PROVENANCE_SUFFIXES,
     Built,
-    Source,
-    Wheel,
     check_wheel,
     files_of_wheel,
     read_built,
@@ -132,8 +130,8 @@ def verify(draft: Draft) -> Verified:
     dependencies = resolve_dependencies(manifest, local=not draft.forge.services.url)
     manifest = structs.replace(manifest, dependencies=dependencies)
     locks = lock_files(manifest, partial(draft.forge.file_url, draft.tag))
-    excluded = not_published(draft, {wheel.filename for wheel in accepted}, locks)
-    kept = {wheel.filename + suffix for wheel in accepted for suffix in (METADATA_SUFFIX, PROVENANCE_SUFFIX)}
+    excluded = not_published(draft, {wheel.name for wheel in accepted}, locks)
+    kept = {wheel.name + suffix for wheel in accepted for suffix in (METADATA_SUFFIX, PROVENANCE_SUFFIX)}
     restored = {name: content for name, content in restored.items() if name in kept}
     return Verified(
         manifest=structs.replace(manifest, locks=lock_entries(locks)),
@@ -166,14 +164,12 @@ def _read_wheels(draft: Draft, folder: Path) -> tuple[list[Built], dict[str, byt
             continue
         wheel = read_built(draft.fetch(asset, folder))
         check_wheel(wheel, **draft.state.of_release)
-        beside = {METADATA_SUFFIX: wheel.metadata} if isinstance(wheel, Wheel) else {}
+        beside = {METADATA_SUFFIX: wheel.metadata} if wheel.metadata else {}
         if draft.signatures is not None:
-            draft.signatures.check(wheel.filename, wheel.sha256)
-            beside[PROVENANCE_SUFFIX] = publish_provenance(draft.signatures.bundle(wheel.filename) or b"")
+            draft.signatures.check(wheel.name, wheel.sha256)
+            beside[PROVENANCE_SUFFIX] = publish_provenance(draft.signatures.bundle(wheel.name) or b"")
         restored |= {
-            wheel.filename + suffix: content
-            for suffix, content in beside.items()
-            if _lacks(draft, wheel, suffix, content)
+            wheel.name + suffix: content for suffix, content in beside.items() if _lacks(draft, wheel, suffix, content)
         }
         found.append(wheel)
     return found, restored
@@ -184,7 +180,7 @@ def _lacks(draft: Draft, wheel: Built, suffix: str, content: bytes) -> bool:
 
     :raises VerificationError: ``file-damaged``: it has another content
     """
-    beside = draft.release.asset(wheel.filename + suffix)
+    beside = draft.release.asset(wheel.name + suffix)
     if draft.release.draft and (beside is None or not beside.complete):
         return True
     if beside is not None and beside.sha256 == sha256_of(content):
@@ -196,10 +192,10 @@ def _lacks(draft: Draft, wheel: Built, suffix: str, content: bytes) -> bool:
     else:
         what, wrong = "provenance file", "not made from its bundle"
         why = "indexes would show another attestation than the one that was verified"
-        remedy = f"{wheel.filename}{suffix}; it is made again"
+        remedy = f"{wheel.name}{suffix}; it is made again"
     raise VerificationError(
         "file-damaged",
-        f"the {what} of {wheel.filename} is {'missing' if beside is None else wrong}",
+        f"the {what} of {wheel.name} is {'missing' if beside is None else wrong}",
         where=beside.url if beside is not None else draft.tag,
         why=why,
         remedy=f"mlir-release publish {draft.tag} --discard {remedy}",
@@ -236,10 +232,11 @@ def _manifest(
     """The manifest of a draft. ``files``: that are published"""
     state, signed = draft.state, draft.signatures
 
-    def provenance(file: Built) -> str:
-        name = file.filename + PROVENANCE_SUFFIX
-        return name if signed is not None or draft.release.asset(name) is not None else ""
-
+    rows: list[WheelEntry | SourceEntry] = []
+    for file in files:
+        name = file.name + PROVENANCE_SUFFIX
+        there = signed is not None or draft.release.asset(name) is not None
+        rows.append(structs.replace(file.row, provenance=name if there else ""))
     return Manifest(
         tag=state.name,
         kind=state.tag.kind,
@@ -259,8 +256,8 @@ def _manifest(
         previous_tag=previous.tag if previous else "",
         previous_revision=previous.revision if previous else "",
         main=draft.matrix.main,
-        wheels=tuple(file.entry(provenance=provenance(file)) for file in files if isinstance(file, Wheel)),
-        sources=tuple(file.entry(provenance=provenance(file)) for file in files if isinstance(file, Source)),
+        wheels=tuple(row for row in rows if isinstance(row, WheelEntry)),
+        sources=tuple(row for row in rows if isinstance(row, SourceEntry)),
         tests=tuple(report.entry() for report in card.vouching),
         waivers=tuple(waivers[name] for name in card.waivers),
         left_out=card.left_out,

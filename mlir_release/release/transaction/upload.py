@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from mlir_release.builder.model.test_report import REPORT_SUFFIX
 from mlir_release.ground.console import console, format_bytes
 from mlir_release.ground.documents.digests import sha256_of
 from mlir_release.ground.errors import ForgeError, UsageError
@@ -16,7 +17,6 @@ from mlir_release.release.transaction.assets import (
     METADATA_SUFFIX,
     Built,
     Dist,
-    Wheel,
     check_slots,
     check_wheel,
     read_dist,
@@ -83,19 +83,20 @@ def upload(draft: Draft, dist: Path, *, dry_run: bool = False) -> UploadOutcome:
         if target.slot != wheel.slot:
             raise UsageError(
                 "input-invalid",
-                f"{wheel.filename} is not what its target {target.name} makes",
+                f"{wheel.name} is not what its target {target.name} makes",
                 where=str(wheel.path),
                 why=f"the target makes {target.slot}, the file is {wheel.slot}",
                 remedy="build it again with the targets.toml of the tag's commit",
             )
     if draft.signatures is not None:
-        digests = {wheel.filename: wheel.sha256 for wheel in content.wheels}
-        digests |= {path.name: sha256_of(path) for path in content.reports}
+        digests = {wheel.name: wheel.sha256 for wheel in content.wheels}
+        digests |= {each.filename: sha256_of(content.files[each.filename]) for each in content.reports}
         for name, digest in digests.items():
-            bundle = content.bundles.get(name)
+            bundle = content.files.get(name + BUNDLE_SUFFIX)
             draft.signatures.accept(name, digest, read_document(bundle) if bundle is not None else None)
-    for path in (*content.reports, *content.bundles.values()):
-        draft.know(path)
+    for path in content.files.values():
+        if path.name.endswith((REPORT_SUFFIX, BUNDLE_SUFFIX)):
+            draft.know(path)
     if draft.release.draft and not dry_run:
         try:
             return _apply(draft, content)
@@ -110,10 +111,10 @@ def upload(draft: Draft, dist: Path, *, dry_run: bool = False) -> UploadOutcome:
     for wheel in content.wheels:
         asset = present.get(wheel.slot)
         if asset is None:
-            puts.append(Put(name=wheel.filename, action="uploaded" if release.draft else "kept", sha256=wheel.sha256))
+            puts.append(Put(name=wheel.name, action="uploaded" if release.draft else "kept", sha256=wheel.sha256))
         else:
             same = asset.sha256 == wheel.sha256
-            puts.append(Put(name=wheel.filename, action="present" if same else "kept", sha256=asset.sha256))
+            puts.append(Put(name=wheel.name, action="present" if same else "kept", sha256=asset.sha256))
     notes = () if release.draft else (f"{draft.tag} is published and never changes; nothing was uploaded",)
     return UploadOutcome(tag=draft.tag, puts=tuple(puts), notes=notes, published=not release.draft, dry_run=dry_run)
 
@@ -132,15 +133,15 @@ def _apply(draft: Draft, content: Dist) -> UploadOutcome:
         puts += done
         if done[0].action == "kept":
             notes.append(
-                f"{wheel.filename} stays as it is in the draft (another build of it was complete first); "
+                f"{wheel.name} stays as it is in the draft (another build of it was complete first); "
                 f"to start it over: mlir-release publish {draft.tag} --discard {wheel.target}"
             )
     draft.refresh()
-    for path, report in content.reports.items():
+    for report in content.reports:
         if not draft.is_tested_by(report):
             notes.append(f"{report.filename} is about another build than the draft's {report.wheel}; it was not taken")
             continue
-        put = draft.put(report.filename, path, replace=is_worthless)
+        put = draft.put(report.filename, content.files[report.filename], replace=is_worthless)
         puts.append(put)
         if put.action != "kept":
             puts += _put_bundle(draft, put, content)
@@ -151,7 +152,7 @@ def _apply(draft: Draft, content: Dist) -> UploadOutcome:
 
 def _put_bundle(draft: Draft, file: Put, content: Dist) -> list[Put]:
     """Upload the bundle of a file that is in the draft, in place of one that is about another content of it."""
-    bundle = content.bundles.get(file.name)
+    bundle = content.files.get(file.name + BUNDLE_SUFFIX)
     if bundle is None:
         return []
 
@@ -168,33 +169,33 @@ def _put_wheel(draft: Draft, wheel: Built, content: Dist) -> list[Put]:
     A file in the draft that nobody signed does not count, and is replaced.
     """
     present = draft.wheels().get(wheel.slot)
-    if present is not None and present.name != wheel.filename:
-        return [Put(name=wheel.filename, action="kept", sha256=present.sha256)]
+    if present is not None and present.name != wheel.name:
+        return [Put(name=wheel.name, action="kept", sha256=present.sha256)]
     if present is None:
-        console.say(f"    {wheel.filename} ({format_bytes(wheel.size)})")
-    first = draft.put(wheel.filename, wheel.path, replace=lambda asset: not draft.is_signed(asset.name))
+        console.say(f"    {wheel.name} ({format_bytes(wheel.row.size)})")
+    first = draft.put(wheel.name, wheel.path, replace=lambda asset: not draft.is_signed(asset.name))
     ours = first.action != "kept"
-    done = [first, *(_put_metadata(draft, wheel, ours=ours) if isinstance(wheel, Wheel) else ())]
-    provenance = content.provenance.get(wheel.filename)
+    done = [first, *(_put_metadata(draft, wheel, ours=ours) if wheel.metadata else ())]
+    provenance = content.files.get(wheel.name + PROVENANCE_SUFFIX)
     if ours:
         bundles = _put_bundle(draft, first, content)
         done += bundles
         # It is made from the bundle: beside one of an earlier signature, publication makes it.
         if provenance is not None and all(put.action != "kept" for put in bundles):
             fresh = any(put.action == "uploaded" for put in bundles)
-            done.append(draft.put(wheel.filename + PROVENANCE_SUFFIX, provenance, replace=lambda _: fresh))
+            done.append(draft.put(wheel.name + PROVENANCE_SUFFIX, provenance, replace=lambda _: fresh))
     return done
 
 
-def _put_metadata(draft: Draft, wheel: Wheel, *, ours: bool) -> list[Put]:
+def _put_metadata(draft: Draft, wheel: Built, *, ours: bool) -> list[Put]:
     """Upload a wheel's metadata. ``ours``: the wheel in the draft is this one, and not another build of it."""
     metadata = wheel.metadata
     if not ours:
         draft.refresh()
-        asset = draft.release.asset(wheel.filename)
-        if asset is None or draft.release.asset(wheel.filename + METADATA_SUFFIX) is not None:
+        asset = draft.release.asset(wheel.name)
+        if asset is None or draft.release.asset(wheel.name + METADATA_SUFFIX) is not None:
             return []
         # Another process uploaded it and was stopped before it uploaded its metadata.
         with scratch_folder("wheel") as folder:
             metadata = read_wheel(draft.fetch(asset, folder)).metadata
-    return [draft.put_bytes(wheel.filename + METADATA_SUFFIX, metadata, replace=lambda _: ours)]
+    return [draft.put_bytes(wheel.name + METADATA_SUFFIX, metadata, replace=lambda _: ours)]

@@ -294,4 +294,4 @@ def test_a_repository_of_another_project_alone(tmp_path: Path, python: Path, pyp
 
 def test_the_release_word_of_a_wheel_is_found_in_any_package(tmp_path: Path) -> None:
     wheel = read_wheel(make_plain_wheel(tmp_path))
-    assert (wheel.project, wheel.profile, wheel.target) == ("plain", "library", PLAIN)
+    assert (wheel.row.project, wheel.info.profile, wheel.row.target) == ("plain", "library", PLAIN)

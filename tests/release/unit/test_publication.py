@@ -10,7 +10,7 @@ import pytest
 from mlir_release.release.judging.scorecard import Scorecard, score
 from mlir_release.release.model.manifest import LeftOut
 from mlir_release.release.model.matrix import Matrix
-from mlir_release.release.transaction.assets import Wheel, read_report, read_wheel
+from mlir_release.release.transaction.assets import Built, read_report, read_wheel
 from tests.revision_factory import FACTS
 from tests.targets_factory import make_row, make_targets
 from tests.wheel_factory import make_report, make_wheel
@@ -32,17 +32,17 @@ REGRESSION = "regression-mlir-linux-x86_64"
 
 
 @pytest.fixture
-def wheels(tmp_path: Path) -> list[Wheel]:
+def wheels(tmp_path: Path) -> list[Built]:
     return [read_wheel(make_wheel(tmp_path, python=python)) for python in ("cp312", "cp313")]
 
 
-def report(wheel: Wheel | None, name: str, **options: object) -> TestReport:
+def report(wheel: Built | None, name: str, **options: object) -> TestReport:
     folder = (wheel.path.parent if wheel else options.pop("folder")) / "reports"  # type: ignore[operator]
     path = wheel.path if wheel else None
     return read_report(make_report(folder, path, suite=name.partition("-")[0], target=name, **options))  # type: ignore[arg-type]
 
 
-def reports(wheels: Sequence[Wheel]) -> list[TestReport]:
+def reports(wheels: Sequence[Built]) -> list[TestReport]:
     return [
         report(wheels[0], f"smoke-{REQUIRED}"),
         report(wheels[1], f"smoke-{EXPERIMENTAL}"),
@@ -50,7 +50,7 @@ def reports(wheels: Sequence[Wheel]) -> list[TestReport]:
     ]
 
 
-def weigh(wheels: Sequence[Wheel], reports: Sequence[TestReport], *waived: str, matrix: Matrix = MATRIX) -> Scorecard:
+def weigh(wheels: Sequence[Built], reports: Sequence[TestReport], *waived: str, matrix: Matrix = MATRIX) -> Scorecard:
     found = {wheel.slot: wheel for wheel in wheels}
     return score(matrix, wheels=found, reports={r.target: r for r in reports}, waivers=waived)
 
@@ -60,14 +60,14 @@ def kept_back(card: Scorecard) -> list[str]:
     return [name for name in card.files if name not in card.accepted]
 
 
-def test_all_is_well(wheels: list[Wheel]) -> None:
+def test_all_is_well(wheels: list[Built]) -> None:
     found = weigh(wheels, reports(wheels))
     assert list(found.accepted) == [REQUIRED, EXPERIMENTAL]
     assert len(found.vouching) == 3
     assert not [*found.problems, *found.left_out, *found.waivers, *kept_back(found)]
 
 
-def test_what_the_revision_cannot_be_made_into_is_left_out_even_if_it_is_required(wheels: list[Wheel]) -> None:
+def test_what_the_revision_cannot_be_made_into_is_left_out_even_if_it_is_required(wheels: list[Built]) -> None:
     matrix = MATRIX.of_revision(replace(FACTS, minimum_python="3.13"))
     found = weigh(wheels[1:], reports(wheels), matrix=matrix)
     assert not found.problems
@@ -75,29 +75,29 @@ def test_what_the_revision_cannot_be_made_into_is_left_out_even_if_it_is_require
     assert found.left_out == (LeftOut(target=REQUIRED, reason="LLVM 22.1.8 needs CPython 3.13 or newer"),)
 
 
-def test_a_required_wheel_is_missing(wheels: list[Wheel]) -> None:
+def test_a_required_wheel_is_missing(wheels: list[Built]) -> None:
     found = weigh(wheels[1:], reports(wheels))
     assert found.problems == (f"{REQUIRED}: there is no wheel",)
 
 
-def test_a_required_wheel_is_waived(wheels: list[Wheel]) -> None:
+def test_a_required_wheel_is_waived(wheels: list[Built]) -> None:
     found = weigh(wheels[1:], reports(wheels)[1:], REQUIRED)
     assert not found.problems
     assert list(found.waivers) == [REQUIRED]
 
 
-def test_a_required_test_was_not_run(wheels: list[Wheel]) -> None:
+def test_a_required_test_was_not_run(wheels: list[Built]) -> None:
     found = weigh(wheels, reports(wheels)[:2])
     assert found.problems == (f"{REGRESSION}: was not run",)
 
 
-def test_a_required_test_failed(wheels: list[Wheel]) -> None:
+def test_a_required_test_failed(wheels: list[Built]) -> None:
     failed = report(wheels[0], f"smoke-{REQUIRED}", passed=False, failures=("a", "b", "c", "d"))
     found = weigh(wheels, [failed, *reports(wheels)[1:]])
     assert found.problems == (f"smoke-{REQUIRED}: failed (a, b, c …)",)
 
 
-def test_a_wheel_of_a_waived_target_that_fails_is_left_out(wheels: list[Wheel]) -> None:
+def test_a_wheel_of_a_waived_target_that_fails_is_left_out(wheels: list[Built]) -> None:
     failed = report(wheels[0], f"smoke-{REQUIRED}", passed=False)
     found = weigh(wheels, [failed, *reports(wheels)[1:]], REQUIRED)
     assert not found.problems
@@ -105,20 +105,20 @@ def test_a_wheel_of_a_waived_target_that_fails_is_left_out(wheels: list[Wheel]) 
     assert list(found.accepted) == [EXPERIMENTAL]
 
 
-def test_a_waiver_that_is_not_needed_is_not_recorded(wheels: list[Wheel]) -> None:
+def test_a_waiver_that_is_not_needed_is_not_recorded(wheels: list[Built]) -> None:
     found = weigh(wheels, reports(wheels), REQUIRED, f"smoke-{REQUIRED}", "unknown")
     assert not found.waivers
     assert len(found.vouching) == 3
 
 
-def test_a_report_on_a_wheel_must_name_it(wheels: list[Wheel], tmp_path: Path) -> None:
+def test_a_report_on_a_wheel_must_name_it(wheels: list[Built], tmp_path: Path) -> None:
     nameless = report(None, f"smoke-{REQUIRED}", folder=tmp_path)
     found = weigh(wheels, [nameless, *reports(wheels)[1:]])
     assert found.problems == (f"smoke-{REQUIRED}: does not say which wheel it tested",)
 
 
 def test_experimental_targets_are_left_out_for_the_same_reason_before_and_after_their_wheel_goes(
-    wheels: list[Wheel],
+    wheels: list[Built],
 ) -> None:
     failed = report(wheels[1], f"smoke-{EXPERIMENTAL}", passed=False, failures=("x",))
     others = [*reports(wheels)[::2], failed]
@@ -129,7 +129,7 @@ def test_experimental_targets_are_left_out_for_the_same_reason_before_and_after_
     assert before.left_out[0].reason == f"smoke-{EXPERIMENTAL}: failed (x)"
 
 
-def test_an_experimental_wheel_without_tests_is_left_out(wheels: list[Wheel]) -> None:
+def test_an_experimental_wheel_without_tests_is_left_out(wheels: list[Built]) -> None:
     found = weigh(wheels, reports(wheels)[::2])
     assert kept_back(found) == [EXPERIMENTAL]
     assert found.left_out[0].reason == "there is no tested wheel"
@@ -158,7 +158,7 @@ def test_an_override_counts_only_with_the_bindings_tests(
     assert found.problems == ((f"bindings-{REQUIRED}: {problem}",) if problem else ())
 
 
-def test_a_wheel_that_relaxes_more_than_targets_toml_does(wheels: list[Wheel], tmp_path: Path) -> None:
+def test_a_wheel_that_relaxes_more_than_targets_toml_does(wheels: list[Built], tmp_path: Path) -> None:
     wheel = read_wheel(make_wheel(tmp_path / "other", python="cp312", release_info={"relaxed": [RELAXED]}))
     found = weigh([wheel, wheels[1]], [report(wheel, f"smoke-{REQUIRED}"), *reports(wheels)[1:]])
     assert found.problems == (
@@ -167,10 +167,10 @@ def test_a_wheel_that_relaxes_more_than_targets_toml_does(wheels: list[Wheel], t
     )
 
 
-def test_a_wheel_that_says_another_target(wheels: list[Wheel], tmp_path: Path) -> None:
+def test_a_wheel_that_says_another_target(wheels: list[Built], tmp_path: Path) -> None:
     liar = read_wheel(make_wheel(tmp_path / "liar", python="cp312", target=EXPERIMENTAL))
     found = weigh([liar, wheels[1]], reports(wheels))
-    assert found.problems == (f"{liar.filename}: says that its target is {EXPERIMENTAL}; here it is {REQUIRED}",)
+    assert found.problems == (f"{liar.name}: says that its target is {EXPERIMENTAL}; here it is {REQUIRED}",)
 
 
 def test_an_empty_release_is_not_published() -> None:
@@ -184,15 +184,15 @@ SEVERAL = MATRIX.with_abi3(replace(FACTS, has_stable_abi=True))
 
 
 @pytest.fixture
-def shared(tmp_path: Path) -> Wheel:
+def shared(tmp_path: Path) -> Built:
     return read_wheel(make_wheel(tmp_path, python="cp312", serves=("cp312", "cp313")))
 
 
-def weigh_shared(wheel: Wheel | None, reports: Sequence[TestReport], *waived: str) -> Scorecard:
+def weigh_shared(wheel: Built | None, reports: Sequence[TestReport], *waived: str) -> Scorecard:
     return weigh([wheel] if wheel is not None else [], reports, *waived, matrix=SEVERAL)
 
 
-def reports_of(wheel: Wheel, *, passed: bool = True) -> list[TestReport]:
+def reports_of(wheel: Built, *, passed: bool = True) -> list[TestReport]:
     """``passed``: on the CPython that is not required."""
     return [
         report(wheel, f"smoke-{REQUIRED}"),
@@ -201,22 +201,22 @@ def reports_of(wheel: Wheel, *, passed: bool = True) -> list[TestReport]:
     ]
 
 
-def test_one_wheel_is_published_for_all_that_it_serves(shared: Wheel) -> None:
+def test_one_wheel_is_published_for_all_that_it_serves(shared: Built) -> None:
     found = weigh_shared(shared, reports_of(shared))
     assert found.accepted == (SHARED,)
-    assert shared.pythons == ("cp312", "cp313")
+    assert shared.info.serves == ("cp312", "cp313")
     assert len(found.vouching) == 3
     assert not [*found.problems, *found.left_out, *found.waivers, *kept_back(found)]
 
 
-def test_a_cpython_that_is_not_required_does_not_keep_the_wheel_back(shared: Wheel) -> None:
+def test_a_cpython_that_is_not_required_does_not_keep_the_wheel_back(shared: Built) -> None:
     found = weigh_shared(shared, reports_of(shared, passed=False))
     assert list(found.accepted) == [SHARED]
     assert not [*found.problems, *kept_back(found)]
     assert [(row.target, row.reason) for row in found.left_out] == [(EXPERIMENTAL, f"smoke-{EXPERIMENTAL}: failed")]
 
 
-def test_a_required_cpython_keeps_it_back_until_it_is_waived(shared: Wheel) -> None:
+def test_a_required_cpython_keeps_it_back_until_it_is_waived(shared: Built) -> None:
     others = reports_of(shared)[1:]
     assert weigh_shared(shared, others).problems == (f"smoke-{REQUIRED}: was not run",)
     for name in (f"smoke-{REQUIRED}", REQUIRED):
@@ -226,13 +226,13 @@ def test_a_required_cpython_keeps_it_back_until_it_is_waived(shared: Wheel) -> N
         assert list(found.waivers) == [name]
 
 
-def test_a_wheel_for_several_is_missing_or_waived(shared: Wheel) -> None:
+def test_a_wheel_for_several_is_missing_or_waived(shared: Built) -> None:
     assert weigh_shared(None, ()).problems[0] == f"{SHARED}: there is no wheel"
     found = weigh_shared(shared, reports_of(shared, passed=False)[1:], SHARED)
     assert found.problems == ("nothing is left to publish: every target is left out or waived",)
     assert kept_back(found) == [SHARED]
 
 
-def test_a_plain_wheel_does_not_fill_the_place_of_a_shared_one(wheels: list[Wheel]) -> None:
+def test_a_plain_wheel_does_not_fill_the_place_of_a_shared_one(wheels: list[Built]) -> None:
     found = weigh_shared(wheels[0], reports(wheels))
-    assert f"{wheels[0].filename}: no target of the build matrix makes such a wheel" in found.problems
+    assert f"{wheels[0].name}: no target of the build matrix makes such a wheel" in found.problems

@@ -112,7 +112,7 @@ def test_a_release_wants_a_model_that_won_and_a_local_build_does_not(learned: Wh
 
 def test_the_manifests_row_names_it(tmp_path: Path) -> None:
     wheel = make_wheel(tmp_path, release_info={"regalloc_model": to_builtins(INSIDE)})
-    assert read_wheel(wheel).entry().regalloc_model == INSIDE
+    assert read_wheel(wheel).info.regalloc_model == INSIDE
 
 
 def test_a_package_without_a_model_can_set_no_option(plain: WheelRequest, tmp_path: Path) -> None:

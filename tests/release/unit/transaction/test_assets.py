@@ -13,6 +13,7 @@ import pytest
 from mlir_release.builder.wheels.inspect import inspect
 from mlir_release.ground.documents.digests import sha256_of
 from mlir_release.ground.errors import VerificationError
+from mlir_release.release.model.manifest import WheelEntry
 from mlir_release.release.transaction.assets import check_slots, check_wheel, read_dist, read_report, read_wheel
 from tests.refusals import refused
 from tests.wheel_factory import OTHER_PYTHON, PYTHON, REVISION, TAG, VERSION, make_report, make_wheel, pack
@@ -27,12 +28,12 @@ def test_a_sound_wheel(tmp_path: Path) -> None:
     path = make_wheel(tmp_path, requires=("numpy<3,>=1.19.5", "ml_dtypes"), requires_python=">=3.10")
     wheel = read_wheel(path)
     check_wheel(wheel, **EXPECTED)
-    assert wheel.requires_dist == ("numpy<3,>=1.19.5", "ml_dtypes")
+    assert isinstance(wheel.row, WheelEntry)
+    assert wheel.row.requires_dist == ("numpy<3,>=1.19.5", "ml_dtypes")
     assert wheel.target == f"mlir-linux-x86_64-{PYTHON}"
     with zipfile.ZipFile(path) as archive:
         assert wheel.metadata == archive.read(f"mlir-{VERSION}.dist-info/METADATA")
-    entry = wheel.entry(provenance="p")
-    assert (entry.sha256, entry.size, entry.provenance) == (sha256_of(path), path.stat().st_size, "p")
+    assert (wheel.sha256, wheel.row.size) == (sha256_of(path), path.stat().st_size)
 
 
 @pytest.mark.parametrize("keep", [0, 10, 0.5, -30])
@@ -205,14 +206,14 @@ def test_nothing_to_upload(tmp_path: Path, there: bool) -> None:
 def test_a_run_that_has_signed_wheels_and_tested_none(tmp_path: Path) -> None:
     (tmp_path / "mlir-1.whl.sigstore.json").write_text("{}")
     content = read_dist(tmp_path)
-    assert (content.wheels, content.reports, set(content.bundles)) == ((), {}, {"mlir-1.whl"})
+    assert (content.wheels, content.reports, set(content.files)) == ((), (), {"mlir-1.whl.sigstore.json"})
 
 
 def test_provenance_stands_beside_its_wheel(tmp_path: Path) -> None:
     wheel = make_wheel(tmp_path)
     beside = Path(f"{wheel}.provenance")
     beside.write_text("{}")
-    assert read_dist(tmp_path).provenance == {wheel.name: beside}
+    assert read_dist(tmp_path).files == {wheel.name: wheel, beside.name: beside}
 
 
 @pytest.mark.parametrize(

@@ -241,8 +241,8 @@ def test_a_releases_wheel_says_which_release_and_target_it_is_of(profile: str, s
     (path,) = sdk_wheels.pack([request], output=tmp_path)
     wheel = read_wheel(path)
     check_wheel(wheel, tag=TAG, revision=REVISION, version=VERSION)
-    assert (wheel.target, wheel.profile) == (target.name, profile)
+    assert (wheel.info.target, wheel.info.profile) == (target.name, profile)
     assert wheel.slot == target.slot
     report = inspect(wheel.path)
     assert (report.problems, report.release) == ((), wheel.info)
-    assert [path.name for path in tmp_path.iterdir()] == [wheel.filename]
+    assert [path.name for path in tmp_path.iterdir()] == [wheel.name]
