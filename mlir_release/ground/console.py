@@ -55,7 +55,7 @@ class Report(Protocol):
     """What a command found or did, for people, programs and pages. Only the text is needed; a report may also have:
 
     - ``to_json()``: the data of ``--json``; without it, its fields are
-    - ``COLUMNS`` and ``cells()``: a table above the text, the names of its columns and its rows
+    - ``COLUMNS`` and ``cells()``: a table above the text, the names of its columns and its rows; ``heading``: above it
     - ``markdown()``: for the summary of a run; without it, the table is, or else the text
     """
 
@@ -229,7 +229,7 @@ class Console:
         :param title: in Markdown
         """
         if rows := _cells(report):
-            self.table(report.COLUMNS, rows)  # type: ignore[attr-defined]
+            self.table(report.COLUMNS, rows, title=getattr(report, "heading", ""))  # type: ignore[attr-defined]
         self.result(report.text(), report)
         if title:
             self.summary(f"### {title}\n\n{in_markdown(report)}")

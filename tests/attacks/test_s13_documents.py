@@ -33,7 +33,7 @@ from mlir_release.integrate.state import T_UPSTREAM, T_VERDICT, LogFinding
 from mlir_release.integrate.tables import UpstreamTable
 from mlir_release.integrate.upstream import UpstreamCommit, UpstreamRepository
 from mlir_release.integrate.walk import walk
-from mlir_release.operate.doctor.results import Finding, summary
+from mlir_release.operate.doctor.results import Examination, Finding
 from mlir_release.operate.issues import plan_changes
 from mlir_release.release.instructions import install_snippets
 from mlir_release.release.instructions.notes import notes
@@ -198,7 +198,7 @@ def sweep_summary() -> str:
 
 
 def doctor_summary() -> str:
-    return summary([Finding(HOSTILE, "problem", HOSTILE, HOSTILE)], title=HOSTILE)
+    return in_markdown(Examination([Finding(HOSTILE, "problem", HOSTILE, HOSTILE)]))
 
 
 def suite_summary() -> str:

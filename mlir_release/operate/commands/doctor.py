@@ -9,14 +9,10 @@ import click
 from mlir_release.cli.options import forge_option, json_option, owners_option
 from mlir_release.ground.console import console
 from mlir_release.ground.errors import ExitCode
+from mlir_release.ground.foreign import markdown
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mlir_release.operate.doctor.results import Finding
     from mlir_release.release.forge.base import Forge
-
-_STYLES = {"ok": "green", "problem": "bold red", "unknown": "yellow"}
 
 
 @click.command()
@@ -43,33 +39,10 @@ def doctor(
     from mlir_release.operate.doctor.checks import check_forge
 
     with console.waiting(f"examining {forge.description}"):
-        findings = check_forge(forge, branch=branch, index_url=None if no_pypi else index_url or "", owners=owners)
-    show(findings, forge.description, title=f"{forge.description}: set up?")
-    if any(finding.level == "problem" for finding in findings):
-        ctx.exit(int(ExitCode.NEEDS_PERSON))
-
-
-def show(findings: Sequence[Finding], place: str, *, title: str, whole: bool = False) -> None:
-    """Print the findings and the remedies; in Actions also the step's summary and an annotation for each problem.
-
-    :param whole: whether the summary has what is ok, too
-    """
-    from mlir_release.operate.doctor.results import count, summary, to_do
-
-    console.summary(summary(findings, title=title, whole=whole))
+        found = check_forge(forge, branch=branch, index_url=None if no_pypi else index_url or "", owners=owners)
     if console.in_actions:
-        for finding in findings:
-            if finding.level == "problem":
-                console.warn(f"{finding.check}: {finding.text}\nto do: {finding.remedy}")
-    if console.json_mode:
-        console.result("", findings)
-        return
-    from rich.text import Text
-
-    rows = [(Text(finding.level, style=_STYLES[finding.level]), finding.check, finding.text) for finding in findings]
-    console.table(["", "check", "what was found"], rows, title=place)
-    if remedies := to_do(findings):
-        console.show("To do:")
-        for remedy in remedies:
-            console.show(click.wrap_text(remedy, width=100, initial_indent="  - ", subsequent_indent="    "))
-    console.show(count(findings))
+        for problem in found.problems:
+            console.warn(f"{problem.check}: {problem.text}\nto do: {problem.remedy}")
+    console.outcome(found, title=markdown(f"{forge.description}: set up?"))
+    if found.problems:
+        ctx.exit(int(ExitCode.NEEDS_PERSON))

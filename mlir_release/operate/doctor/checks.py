@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mlir_release.ground.errors import ReleaseError
 from mlir_release.operate.doctor import actions, files, index, integrate, lint, matrix, releases, rules, settings
 from mlir_release.operate.doctor.files import Contents, Examined, read_files
-from mlir_release.operate.doctor.results import Answer, Finding, Hidden, Level, of_error, unknown
+from mlir_release.operate.doctor.results import Answer, Examination, Finding, Hidden, Level, of_error, unknown
 from mlir_release.release.forge.files import head_of
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def look(seen: Observations, read: actions.Read) -> Examined:
 
 def check_forge(
     forge: Forge, *, branch: str | None = None, index_url: str | None = "", owners: Sequence[str] = ()
-) -> list[Finding]:
+) -> Examination:
     """Observe a release repository and run every check that applies to it.
 
     :param branch: that the toolkit comes from; None: the default branch
@@ -169,4 +169,5 @@ def check_forge(
     seen = forge.services.settings(files.FILES, branch)
     read = forge.services.file_of
     known = look(seen, lambda name, path, ref: read(name, path, ref=ref))
-    return run_checks(replace(known, forge=forge, index_url=index_url, owners=tuple(owners)))
+    found = run_checks(replace(known, forge=forge, index_url=index_url, owners=tuple(owners)))
+    return Examination(found, heading=forge.description)

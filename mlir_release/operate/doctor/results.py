@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
+from click import wrap_text
+
+from mlir_release.ground.console import counted
 from mlir_release.ground.foreign import markdown, table
 
 if TYPE_CHECKING:
@@ -13,6 +16,8 @@ if TYPE_CHECKING:
     from mlir_release.ground.errors import ReleaseError
 
 Level = Literal["ok", "problem", "unknown"]
+
+_STYLES = {"ok": "green", "problem": "bold red", "unknown": "yellow"}
 
 
 @dataclass(frozen=True)
@@ -63,30 +68,53 @@ def of_error(check: str, error: ReleaseError, *, about: str = "", level: Level =
     return Finding(check, level, text, error.remedy)
 
 
-def to_do(findings: Sequence[Finding]) -> list[str]:
-    """Each remedy once, with the checks that it fixes; problems before unknown findings."""
-    checks: dict[str, list[str]] = {}
-    for finding in sorted(findings, key=lambda finding: finding.level != "problem"):
-        if finding.remedy and finding.check not in checks.setdefault(finding.remedy, []):
-            checks[finding.remedy].append(finding.check)
-    return [f"{', '.join(names)}: {remedy}" for remedy, names in checks.items()]
+@dataclass(frozen=True)
+class Examination:
+    """What was found, for the console: the findings of all checks."""
 
+    COLUMNS = ("", "check", "what was found")
 
-def count(findings: Sequence[Finding]) -> str:
-    """How many of each, for people: ``2 problems, 1 unknown, 14 ok``."""
-    numbers = {level: sum(finding.level == level for finding in findings) for level in ("problem", "unknown", "ok")}
-    plural = "" if numbers["problem"] == 1 else "s"
-    return f"{numbers['problem']} problem{plural}, {numbers['unknown']} unknown, {numbers['ok']} ok"
+    findings: Sequence[Finding]
+    heading: str = ""  #: of the table
 
+    @property
+    def problems(self) -> list[Finding]:
+        """What a person has to mend."""
+        return [finding for finding in self.findings if finding.level == "problem"]
 
-def summary(findings: Sequence[Finding], *, title: str, whole: bool = False) -> str:
-    """A table for the step summary: of problems and unknown findings, or of all."""
-    lines = [f"### {markdown(title)}", "", count(findings)]
-    shown = [finding for finding in findings if whole or finding.level != "ok"]
-    if shown:
-        rows = [
-            [markdown(cell) for cell in (finding.check, finding.level, finding.text, finding.remedy)]
-            for finding in sorted(shown, key=lambda finding: finding.level != "problem")
-        ]
-        lines += ["", table(("check", "", "what", "to do"), rows)]
-    return "\n".join(lines)
+    @property
+    def count(self) -> str:
+        """How many of each, for people: ``2 problems, 1 unknown, 14 ok``."""
+        unknown, well = (sum(row.level == level for row in self.findings) for level in ("unknown", "ok"))
+        return f"{counted(len(self.problems), 'problem')}, {unknown} unknown, {well} ok"
+
+    @property
+    def by_urgency(self) -> list[Finding]:
+        """Problems first."""
+        return sorted(self.findings, key=lambda finding: finding.level != "problem")
+
+    def text(self) -> str:
+        """Each remedy once, with the checks that it fixes; and how many findings there are of each kind."""
+        checks: dict[str, dict[str, None]] = {}
+        for finding in self.by_urgency:
+            if finding.remedy:
+                checks.setdefault(finding.remedy, {})[finding.check] = None
+        remedies = (f"{', '.join(names)}: {remedy}" for remedy, names in checks.items())
+        lines = [wrap_text(each, width=100, initial_indent="  - ", subsequent_indent="    ") for each in remedies]
+        return "\n".join([*(["To do:"] if lines else []), *lines, self.count])
+
+    def cells(self) -> list[tuple[object, ...]]:
+        """A row for each finding."""
+        from rich.text import Text
+
+        return [(Text(row.level, style=_STYLES[row.level]), row.check, row.text) for row in self.findings]
+
+    def to_json(self) -> Sequence[Finding]:
+        """For ``--json``."""
+        return self.findings
+
+    def markdown(self) -> str:
+        """Their numbers, and a table of problems and unknown findings."""
+        shown = [each for each in self.by_urgency if each.level != "ok"]
+        rows = [[markdown(cell) for cell in (each.check, each.level, each.text, each.remedy)] for each in shown]
+        return "\n\n".join([self.count, *([table(("check", "", "what", "to do"), rows)] if rows else [])])

@@ -197,7 +197,8 @@ def test_doctor_examines_each_line(stage: Lines) -> None:
     proven = OWN.replace('os = "linux"', 'os = "linux"\nproven = "llvm-23.1.0.01"')
     files = {"matrices/21.1.toml": bad, "matrices/20.toml": OWN, "matrices/22.1.toml": proven, "matrices/a.md": "x"}
     stage.commit({path: text.encode() for path, text in files.items()})
-    found = {each.text: each.level for each in check_forge(stage.again(), index_url=None) if each.check == "lines"}
+    findings = check_forge(stage.again(), index_url=None).findings
+    found = {each.text: each.level for each in findings if each.check == "lines"}
     assert [(re.split("[: ]", text)[0], level) for text, level in found.items()] == [
         ("matrices/20.toml", "problem"),
         ("matrices/21.1.toml", "problem"),

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from mlir_release.ground.console import in_markdown
 from mlir_release.operate.doctor.files import FIRST_RUN_FILE, SECURITY_FILE
-from mlir_release.operate.doctor.results import Finding, count, summary, to_do
+from mlir_release.operate.doctor.results import Examination, Finding
 from mlir_release.release.forge.codeowners import CODEOWNERS_FILE
 from mlir_release.release.forge.observations import (
     AllowedActions,
@@ -289,9 +290,10 @@ def test_remedies_are_shown_once_and_problems_first() -> None:
         Finding(check="c", level="unknown", text="c", remedy="look"),
         Finding(check="d", level="ok", text="d"),
     )
-    assert to_do(found) == ["b: mend", "a, c: look"]
-    assert count(found) == "2 problems, 2 unknown, 1 ok"
-    table = summary(found, title="here").splitlines()
-    assert table[0] == "### here"
+    examination = Examination(found)
+    assert examination.text().splitlines() == ["To do:", "  - b: mend", "  - a, c: look", examination.count]
+    assert examination.count == "2 problems, 2 unknown, 1 ok"
+    table = in_markdown(examination).splitlines()
+    assert table[0] == examination.count
     assert table[-2] == r"| a | unknown | a\|b | look |"
-    assert len(table) == 3 + 3 + 4
+    assert len(table) == 1 + 3 + 4
