@@ -22,10 +22,19 @@ from mlir_release.builder.model.orders import NOTICE
 from mlir_release.builder.model.sdk_wheel_info import SDK, SDK_TOOLS
 from mlir_release.builder.model.test_report import ExpectedFailures
 from mlir_release.ground.foreign import visible
+from mlir_release.release.index.generate import _index_files
 from mlir_release.release.instructions import install_snippets
 from mlir_release.release.judging.signed import SignedBy
 from mlir_release.release.model.manifest import LeftOut, Manifest, Waiver
-from mlir_release.release.model.release_index import QUALITY_NAME, Quality, ReleaseQuality, Revert, to_bytes
+from mlir_release.release.model.release_index import (
+    INDEX_NAME,
+    QUALITY_NAME,
+    Quality,
+    ReleaseQuality,
+    Revert,
+    parse_index,
+    to_bytes,
+)
 from mlir_release.release.model.release_settings import LATEST_BRANCH, TARGETS_FILE
 from mlir_release.release.model.schemas import read_schemas
 from mlir_release.release.model.yanks import Yank, format_yanks
@@ -638,3 +647,8 @@ def test_yanks_that_cannot_be_read_stop_everything(tmp_path: Path) -> None:
 def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "site").write_text("a file")
     refused(lambda: make_index(PaperForge(), tmp_path / "site"), "system-refused")
+
+
+def test_the_index_names_no_good_release_that_the_pages_do_not_show() -> None:
+    files = _index_files([], None, Quality(repository="local"), "snapshot-20261120.01")
+    assert parse_index(files[INDEX_NAME]).channels == {}
