@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from mlir_release.builder.sdk.components import SdkSpec
 from mlir_release.builder.sdk.importer import import_sdk
 from mlir_release.ground import plugins
 from mlir_release.ground.llvm.projects import find_project
@@ -63,4 +64,5 @@ def make_sdk(root: Path) -> Sdk:
     prefix, source = make_prefix(root / "llvm-22"), make_source(root / "llvm-project")
     shutil.copytree(MADE_UP / "upstream" / "sums" / "include", prefix / "include", dirs_exist_ok=True)
     shutil.copytree(MADE_UP / "upstream", source, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
-    return import_sdk(prefix, source=source, output=root / "sdk", revision=REVISION, source_epoch=EPOCH, project="sums")
+    spec = SdkSpec(project="sums")
+    return import_sdk(prefix, source=source, output=root / "sdk", revision=REVISION, source_epoch=EPOCH, spec=spec)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -58,6 +58,7 @@ def sdk_import(
     project: str,
 ) -> None:
     """Make an SDK of the LLVM that is installed at PREFIX (/usr/lib/llvm-22, Homebrew's, an unpacked release)."""
+    from mlir_release.builder.sdk.components import SdkSpec
     from mlir_release.builder.sdk.importer import import_sdk
     from mlir_release.builder.sdk.port import recipe_of
     from mlir_release.builder.sdk.prefix import inspect_prefix
@@ -76,7 +77,7 @@ def sdk_import(
         revision=release.commit,
         source_epoch=release.epoch,
         other_patch=other_patch,
-        project=project,
+        spec=SdkSpec(project=project),
     )
     _show(made)
 
@@ -101,13 +102,11 @@ def sdk_build(
     output: Path,
     revision: str | None,
     source_epoch: int | None,
-    configuration: str,
-    floor: str,
     regalloc_model: Path | None,
     until: str | None,
-    project: str,
     jobs: int | None,
     repository: Path,
+    **asked: Any,
 ) -> None:
     """Build LLVM with the project from the pinned source. Takes about 90 minutes on four cores, and can be resumed."""
     from mlir_release.builder.sdk.build import build_sdk, build_until, prepare
@@ -120,18 +119,18 @@ def sdk_build(
     from mlir_release.release.forge.checkout import pass_named_variables, read_pin
 
     pass_named_variables(repository)
+    regalloc = ModelFolder.load(regalloc_model) if regalloc_model else None
+    spec = SdkSpec(regalloc=regalloc, **asked)
     commit = revision or read_pin(repository)
     tree = fetch_source(
         release_at(commit),
         cache=cache_directory(),
         directory=source,
         upstream=LLVM_PROJECT,
-        project=project,
+        project=spec.project,
         whole=True,
     )
     epoch = identify_revision(tree.version, commit, source_epoch, source=source, upstream=LLVM_PROJECT).epoch
-    regalloc = ModelFolder.load(regalloc_model) if regalloc_model else None
-    spec = SdkSpec(project=project, floor=floor, configuration=configuration, regalloc=regalloc)
     build = prepare(tree.root, spec, output=output, source_epoch=epoch, jobs=jobs)
     if until is not None:
         build_until(build, until)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,10 +27,45 @@ from mlir_release.ground.console import console, format_bytes
 from mlir_release.ground.errors import ExitCode
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mlir_release.builder.model.wheel_info import WheelInfo
+    from mlir_release.builder.sdk.info import Sdk
     from mlir_release.builder.wheels.inspect import WheelReport
+    from mlir_release.builder.wheels.request import WheelRequest
     from mlir_release.release.forge.base import Forge
-    from mlir_release.release.judging.signed import SignedBy
+
+
+@dataclass(frozen=True, kw_only=True)
+class ByHand:
+    """Which wheels a person asks for; a job of a release has orders instead."""
+
+    pythons: tuple[str, ...]
+    llvm: str
+    tag: str | None
+    forge: str | None
+    runtime: str | None
+    tools: Path | None
+    target_python: Path | None
+    test_addon: bool
+
+    def request(self, sdk: Sdk, repository: Path) -> tuple[WheelRequest, Sequence[str]]:
+        """What is to be built, and for which CPythons: of the tag's matrix, or of the checkout's."""
+        from mlir_release.builder.wheels.request import WheelRequest
+        from mlir_release.release.forge.checkout import matrix_of_checkout
+        from mlir_release.release.forge.open import open_forge
+        from mlir_release.release.model.wheel_target import common_target
+        from mlir_release.release.pinning.state import find_state, matrix_of
+
+        if self.tag is None:
+            matrix, release = matrix_of_checkout(repository), {}
+        else:
+            place = open_forge(self.forge)
+            state = find_state(place, self.tag)
+            matrix, release = matrix_of(place, state), state.of_release
+        targets = matrix.for_platform(sdk.info.platform, configuration=self.llvm, runtime=self.runtime).wheels
+        pythons = self.pythons or [target.python.version for target in targets if target.python]
+        return WheelRequest.of_order(common_target(targets).order(**release), sdk, repository), pythons
 
 
 @click.group()
@@ -70,28 +106,19 @@ wheels.add_command(wheels_test)
 @json_option
 def wheels_build(
     sdk_folder: Path,
-    pythons: tuple[str, ...],
-    llvm: str,
     orders: str | None,
     budget: float | None,
-    tag: str | None,
     output: Path,
     backend: Any,
-    runtime: str | None,
-    tools: Path | None,
-    target_python: Path | None,
-    test_addon: bool,
-    forge: str | None,
     jobs: int | None,
     repository: Path,
+    **asked: Any,
 ) -> None:
     """Build one wheel for each CPython, several in parallel; with --runtime for another Linux, too.
 
     An LLVM configuration with the profile sdk or sdk-tools makes one wheel of the SDK, for all CPythons; one with the
     profile source makes the source distribution.
     """
-    from dataclasses import replace
-
     from mlir_release.builder.commands.each import each
     from mlir_release.builder.model.orders import WheelOrder, read_orders
     from mlir_release.builder.sdk.info import Sdk
@@ -104,12 +131,10 @@ def wheels_build(
     from mlir_release.ground.python.cpython import CPython
     from mlir_release.ground.python.platforms import Platform
     from mlir_release.ground.python.pythons import find_pythons
-    from mlir_release.release.forge.checkout import matrix_of_checkout, pass_named_variables
-    from mlir_release.release.forge.open import open_forge
-    from mlir_release.release.model.wheel_target import common_target
-    from mlir_release.release.pinning.state import find_state, matrix_of
+    from mlir_release.release.forge.checkout import pass_named_variables
 
-    if orders is not None and tag:
+    by_hand = ByHand(**asked)
+    if orders is not None and by_hand.tag:
         raise click.UsageError("--orders says which targets of which release to build")
     need("build", "elftools")
     pass_named_variables(repository)
@@ -122,28 +147,20 @@ def wheels_build(
             each(words, ordered, lambda target: (output / target).glob("*"), budget=budget)
             return
         (order,) = ordered.values()
-        sdk = Sdk.load(sdk_folder)
-        output, pythons = output / order.target, (CPython.of_tag(order.python).version,) if order.python else ()
+        sdk, output = Sdk.load(sdk_folder), output / order.target
+        pythons: Sequence[str] = [CPython.of_tag(order.python).version] if order.python else []
         request = WheelRequest.of_order(order, sdk, repository)
     else:
         sdk = Sdk.load(sdk_folder)
-        if tag is None:
-            matrix, release = matrix_of_checkout(repository), {}
-        else:
-            place = open_forge(forge)
-            state = find_state(place, tag)
-            matrix, release = matrix_of(place, state), state.of_release
-        targets = matrix.for_platform(sdk.info.platform, configuration=llvm, runtime=runtime).wheels
-        pythons = pythons or tuple(target.python.version for target in targets if target.python)
-        request = WheelRequest.of_order(common_target(targets).order(**release), sdk, repository)
+        request, pythons = by_hand.request(sdk, repository)
     if request.is_packed:
         (made,) = pack([request], output=output)
         console.result(str(made), [{"file": str(made), "size": made.stat().st_size}])
         return
-    native = Sdk.load(tools) if tools else None
-    cross = Cross.to(sdk, host=Platform.of_host(), tools=native, python=target_python)
+    native = Sdk.load(by_hand.tools) if by_hand.tools else None
+    cross = Cross.to(sdk, host=Platform.of_host(), tools=native, python=by_hand.target_python)
     built = build_wheels(
-        replace(request, test_addon=test_addon),
+        replace(request, test_addon=by_hand.test_addon),
         find_pythons(pythons) if pythons else [],
         output=output,
         backend=BuildBackend(cross=cross) if cross else backend,
@@ -173,17 +190,7 @@ def wheels_build(
 @signed_by_options
 @jobs_option
 @json_option
-def wheels_rebuild(
-    tag: str,
-    target: str,
-    forge: Forge,
-    sdk: Path | None,
-    origin: str,
-    pythons: tuple[str, ...],
-    output: Path,
-    signed_by: SignedBy,
-    jobs: int | None,
-) -> None:
+def wheels_rebuild(tag: str, target: str, forge: Forge, sdk: Path | None, origin: str, **asked: Any) -> None:
     """Make the wheel of TARGET in TAG, a published release, again, and compare the bytes.
 
     With the toolkit, the SDK and the container image that the release's manifest names, and nothing that was compiled
@@ -196,16 +203,7 @@ def wheels_rebuild(
     pass_named_variables()
     if sdk is not None and origin == "source":
         raise click.UsageError("--sdk names an SDK that was made before, and --from source makes it again")
-    rebuilt = rebuild(
-        forge,
-        tag,
-        target,
-        output=output,
-        sdk=provide_pinned if origin == "source" else sdk,
-        pythons=pythons,
-        jobs=jobs,
-        signed_by=signed_by,
-    )
+    rebuilt = rebuild(forge, tag, target, sdk=provide_pinned if origin == "source" else sdk, **asked)
     console.outcome(rebuilt)
     if not rebuilt.equal:
         click.get_current_context().exit(int(ExitCode.VERIFICATION))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     help="May be repeated.  [default: all that gate such a wheel; regression needs none]",
 )
 @click.option("--addon", type=PATH, help="Wheel of the test-only parts.  [default: built from the SDK]")
-@click.option("--target", help="Name of the test target in the report.  [default: from the suite and the wheel]")
+@click.option(
+    "--target", default="", help="Name of the test target in the report.  [default: from the suite and the wheel]"
+)
 @click.option(
     "--orders",
     metavar="JSON",
@@ -51,16 +53,12 @@ if TYPE_CHECKING:
 def wheels_test(
     wheel: Path | None,
     sdk_folder: Path,
-    python: str | None,
-    suites: tuple[str, ...],
-    addon: Path | None,
-    target: str | None,
     orders: str | None,
     budget: float | None,
     dist: Path,
     reports: Path | None,
     proposed: Path | None,
-    workdir: Path,
+    **asked: Any,
 ) -> None:
     """Test WHEEL in a clean environment, and compare strictly with the list of known failures."""
     import shutil
@@ -80,6 +78,7 @@ def wheels_test(
         ordered = {order.name: order for order in read_orders(orders, list[TestOrder])}
         reports = reports or Path("reports")
         if budget is not None or len(ordered) != 1:
+            workdir = asked["workdir"]
 
             def files_of(name: str) -> Iterable[Path]:
                 shutil.rmtree(workdir / name, ignore_errors=True)  # a runner has no room for all environments at once
@@ -93,9 +92,9 @@ def wheels_test(
         # A wheel that was not built is an error of the targets that it is ordered for.
         built = [path for path in sorted(folder.glob("*")) if path.name.endswith(DISTRIBUTION_SUFFIXES)]
         wheel = (built or [folder])[0] if order.wheel else None
-        target, suites, python = order.name, (order.suite,), order.python or None
+        asked |= {"target": order.name, "suites": (order.suite,), "python": order.python or None}
     sdk = Sdk.load(sdk_folder)
-    found = run_suites(wheel, sdk=sdk, python=python, suites=suites, addon=addon, target=target or "", workdir=workdir)
+    found = run_suites(wheel, sdk=sdk, **asked)
     if proposed is not None:
         write_proposal(found, sdk.info, proposed)
     for run in found:

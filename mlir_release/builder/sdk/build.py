@@ -3,8 +3,7 @@
 Configured with Ninja, a compiler cache and ``LLVM_DISTRIBUTION_COMPONENTS``; then :data:`INSTALL` into a
 prefix, which the importer turns into an SDK as it does with any other installed LLVM. Compilers run in a
 :mod:`~mlir_release.builder.sdk.build_environment`: this machine, or a manylinux container. The build folder is kept
-    until
-the SDK is complete, so a stopped build can be resumed.
+until the SDK is complete, so a stopped build can be resumed.
 """
 
 from __future__ import annotations
@@ -121,8 +120,7 @@ def build_sdk(tree: BuildTree, *, revision: str, budget: float | None = None) ->
                     revision=revision,
                     source_epoch=tree.source_epoch,
                     provider="source",
-                    regalloc_model=tree.spec.regalloc.about.model if tree.spec.regalloc else None,
-                    project=tree.spec.project,
+                    spec=tree.spec,
                 )
         finally:
             stages.show()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.builder.sdk import programs
+from mlir_release.builder.sdk.components import USUAL, SdkSpec
 from mlir_release.builder.sdk.info import Sdk, SdkInfo
 from mlir_release.builder.sdk.parts import DESCRIPTION, total, write_parts
 from mlir_release.builder.sdk.port import LinkedLibrary
@@ -18,7 +19,6 @@ from mlir_release.builder.sdk.sources.upstream import UpstreamSource, copy_sourc
 from mlir_release.ground.console import console, format_bytes
 from mlir_release.ground.errors import ReleaseError, UsageError
 from mlir_release.ground.llvm.pin import SHA_PATTERN
-from mlir_release.ground.llvm.projects import DEFAULT_PROJECT
 from mlir_release.ground.programs.process import capture
 from mlir_release.ground.storage.cache import locked
 from mlir_release.ground.storage.disk import check_room, room
@@ -26,8 +26,6 @@ from mlir_release.ground.storage.files import copy_regular, read_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from mlir_release.builder.model.regalloc_model import RegallocModel
 
 #: Purpose and remedy in the error about a full disk.
 _PURPOSE = "for the SDK"
@@ -49,8 +47,7 @@ def import_sdk(
     source_epoch: int,
     provider: str | None = None,
     other_patch: bool = False,
-    regalloc_model: RegallocModel | None = None,
-    project: str = DEFAULT_PROJECT,
+    spec: SdkSpec = USUAL,
 ) -> Sdk:
     """Make a relocatable SDK of a project at ``output`` from the LLVM that is installed at ``prefix``.
 
@@ -63,7 +60,7 @@ def import_sdk(
     :param provider: overrides what :func:`~mlir_release.builder.sdk.prefix.inspect_prefix` finds
     :param other_patch: accept sources of another patch release of the same X.Y. LLVM keeps its interfaces within X.Y,
         so such an SDK works, but what is built with it is of no one revision: it serves tests, never a release.
-    :param regalloc_model: that this LLVM was compiled with
+    :param spec: its project, and the policy that this LLVM was compiled with
     :raises UsageError: wrong arguments; ``sdk-mismatch`` if source and prefix are of different versions
     :raises MachineError: missing pieces (each named with its package), no disk space
     """
@@ -73,7 +70,7 @@ def import_sdk(
             f"{revision!r} is not a full llvm-project commit",
             remedy="give 40 hexadecimal digits; `mlir-release pin show` prints the pinned one",
         )
-    upstream = read_source(source, project=project)
+    upstream = read_source(source, project=spec.project)
     pieces = upstream.recipe.pieces
     installed = inspect_prefix(prefix, pieces.values())
     _check_versions(installed, upstream, other_patch=other_patch)
@@ -108,11 +105,11 @@ def import_sdk(
                 whole = total(parts)
             bindings = recipe.bindings(upstream.facts)
             info = SdkInfo(
-                project=project,
+                project=spec.project,
                 revision=revision,
                 source_epoch=source_epoch,
                 provider=provider or installed.provider,
-                regalloc_model=regalloc_model,
+                regalloc_model=spec.regalloc.about.model if spec.regalloc else None,
                 llvm_version=installed.version,
                 source_version=upstream.version if is_other_patch(installed.version, upstream.version) else "",
                 platform=installed.platform,

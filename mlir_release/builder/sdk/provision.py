@@ -174,7 +174,7 @@ def provide_sdk(
             output=root,
             revision=commit,
             source_epoch=revision.epoch,
-            project=project,
+            spec=SdkSpec(project=project),  # packages have no policy of ours
         )
 
 

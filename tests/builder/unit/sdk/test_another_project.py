@@ -143,11 +143,12 @@ def prefix(tmp_path: Path) -> Path:
     return root
 
 
+TINY = SdkSpec(project="tiny")
+
+
 @pytest.fixture
 def sdk(source: Path, prefix: Path, tmp_path: Path) -> Sdk:
-    return import_sdk(
-        prefix, source=source, output=tmp_path / "sdk", revision=REVISION, source_epoch=EPOCH, project="tiny"
-    )
+    return import_sdk(prefix, source=source, output=tmp_path / "sdk", revision=REVISION, source_epoch=EPOCH, spec=TINY)
 
 
 def test_it_has_what_the_recipe_says(sdk: Sdk) -> None:
@@ -177,7 +178,7 @@ def test_what_the_prefix_lacks_is_named_with_its_package(prefix: Path, source: P
     (prefix / "include" / "tiny").rmdir()
     error = refused(
         lambda: import_sdk(
-            prefix, source=source, output=tmp_path / "sdk", revision=REVISION, source_epoch=EPOCH, project="tiny"
+            prefix, source=source, output=tmp_path / "sdk", revision=REVISION, source_epoch=EPOCH, spec=TINY
         ),
         "tool-missing",
         kind=MachineError,

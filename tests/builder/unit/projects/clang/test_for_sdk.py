@@ -66,7 +66,8 @@ def source(tmp_path: Path) -> Path:
 
 def make(prefix: Path, source: Path) -> Path:
     output = prefix.parent / "sdk"
-    sdk = import_sdk(prefix, source=source, output=output, revision=REVISION, source_epoch=EPOCH, project="clang")
+    spec = SdkSpec(project="clang")
+    sdk = import_sdk(prefix, source=source, output=output, revision=REVISION, source_epoch=EPOCH, spec=spec)
     sdk.verify()
     assert sdk.info.project == "clang"
     assert [library.name for library in sdk.info.linked] == ["zlib"]
