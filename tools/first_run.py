@@ -35,12 +35,12 @@ from mlir_release.cli.options import (
 from mlir_release.ground.console import console, format_bytes
 from mlir_release.ground.documents.decode import MalformedError, convert, parse_json
 from mlir_release.ground.documents.digests import sha256_of
-from mlir_release.ground.errors import ExitCode, ForgeError, ReleaseError, UsageError
+from mlir_release.ground.errors import ForgeError, ReleaseError, UsageError
 from mlir_release.ground.storage.files import read_document, write_atomically
 from mlir_release.ground.storage.tempdirs import scratch_folder
-from mlir_release.operate.commands.doctor import show
+from mlir_release.operate.commands.doctor import finish
 from mlir_release.operate.doctor.files import FirstRun
-from mlir_release.operate.doctor.results import Finding, of_error, ok, problem, unknown, verdict
+from mlir_release.operate.doctor.results import Examination, Finding, of_error, ok, problem, unknown, verdict
 from mlir_release.release.forge.checkout import matrix_of_checkout
 from mlir_release.release.forge.files import head_of, matrix_of_branch
 from mlir_release.release.forge.github.forge import GitHubForge
@@ -473,9 +473,7 @@ def first_run() -> None:
 
 
 def _finish(ctx: click.Context, findings: Sequence[Finding], place: str) -> None:
-    show(findings, place, title=f"{place}: first run", whole=True)
-    if any(finding.level == "problem" for finding in findings):
-        ctx.exit(int(ExitCode.NEEDS_PERSON))
+    finish(ctx, Examination(findings, heading=place, whole=True), title=f"{place}: first run")
 
 
 @first_run.command("github")

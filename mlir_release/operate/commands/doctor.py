@@ -12,6 +12,7 @@ from mlir_release.ground.errors import ExitCode
 from mlir_release.ground.foreign import markdown
 
 if TYPE_CHECKING:
+    from mlir_release.operate.doctor.results import Examination
     from mlir_release.release.forge.base import Forge
 
 
@@ -40,9 +41,15 @@ def doctor(
 
     with console.waiting(f"examining {forge.description}"):
         found = check_forge(forge, branch=branch, index_url=None if no_pypi else index_url or "", owners=owners)
+    finish(ctx, found, title=f"{forge.description}: set up?")
+
+
+def finish(ctx: click.Context, found: Examination, *, title: str) -> None:
+    """Report what was found; in Actions also by an annotation for each problem. With one, the command ends with 7."""
+    problems = [finding for finding in found.findings if finding.level == "problem"]
     if console.in_actions:
-        for problem in found.problems:
+        for problem in problems:
             console.warn(f"{problem.check}: {problem.text}\nto do: {problem.remedy}")
-    console.outcome(found, title=markdown(f"{forge.description}: set up?"))
-    if found.problems:
+    console.outcome(found, title=markdown(title))
+    if problems:
         ctx.exit(int(ExitCode.NEEDS_PERSON))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
@@ -76,17 +77,13 @@ class Examination:
 
     findings: Sequence[Finding]
     heading: str = ""  #: of the table
-
-    @property
-    def problems(self) -> list[Finding]:
-        """What a person has to mend."""
-        return [finding for finding in self.findings if finding.level == "problem"]
+    whole: bool = False  #: whether the summary has what is ok, too
 
     @property
     def count(self) -> str:
         """How many of each, for people: ``2 problems, 1 unknown, 14 ok``."""
-        unknown, well = (sum(row.level == level for row in self.findings) for level in ("unknown", "ok"))
-        return f"{counted(len(self.problems), 'problem')}, {unknown} unknown, {well} ok"
+        numbers = Counter(finding.level for finding in self.findings)
+        return f"{counted(numbers['problem'], 'problem')}, {numbers['unknown']} unknown, {numbers['ok']} ok"
 
     @property
     def by_urgency(self) -> list[Finding]:
@@ -114,7 +111,7 @@ class Examination:
         return self.findings
 
     def markdown(self) -> str:
-        """Their numbers, and a table of problems and unknown findings."""
-        shown = [each for each in self.by_urgency if each.level != "ok"]
+        """Their numbers, and a table of problems and unknown findings, or of all."""
+        shown = [each for each in self.by_urgency if self.whole or each.level != "ok"]
         rows = [[markdown(cell) for cell in (each.check, each.level, each.text, each.remedy)] for each in shown]
         return "\n\n".join([self.count, *([table(("check", "", "what", "to do"), rows)] if rows else [])])
