@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -98,7 +98,7 @@ def read_sections(site: Path, channels: Iterable[Channel]) -> Mapping[str, str]:
     """The API sections in the folder of a site: a release's tag -> its section's folder, below the site."""
     found = {}
     for channel in channels:
-        for release in channel.releases if channel.kind == "numbered" else filter(None, [channel.latest]):
+        for release in _shown(channel):
             folder = api_folder(channel.kind, release.tag)
             section = ApiSection.parse(read_if_there(site / folder / SECTION_NAME))
             if section is not None and section.tag == release.tag:
@@ -112,32 +112,31 @@ class Wanted:
 
     release: Published
     link: WheelLink
-    navigation: Mapping[str, Any] = field(default_factory=dict)  #: of the site
 
     @property
     def folder(self) -> str:
         """Its folder, below the site."""
         return api_folder(self.release.manifest.kind, self.release.tag)
 
-    @property
-    def section(self) -> ApiSection:
-        """Its sources, without files yet."""
+    def sources(self, navigation: Mapping[str, Any]) -> ApiSection:
+        """Its sources, without files yet. ``navigation``: of the site"""
         libraries = [f"{name} {version(name)}" for name in _LIBRARIES]
         rooms = ("mlir_release.extras.apidocs", "mlir_release.release.index")
-        renderer = digest_of_code(*rooms, text=repr((libraries, self.navigation)))
+        renderer = digest_of_code(*rooms, text=repr((libraries, navigation)))
         return ApiSection(tag=self.release.tag, wheel=self.link.wheel.sha256, renderer=renderer, files={})
 
 
 def wanted_sections(channels: Sequence[Channel]) -> Iterator[Wanted]:
     """A section for each numbered release that is not yanked, and for the newest snapshot. Pure."""
     for channel in channels:
-        if channel.kind == "snapshot":
-            releases = [channel.latest] if channel.latest else []
-        else:
-            releases = [release for release in channel.releases if release.yanked is None]
-        for release in releases:
-            if link := described_link(release):
+        for release in _shown(channel):
+            if release.yanked is None and (link := described_link(release)):
                 yield Wanted(release=release, link=link)
+
+
+def _shown(channel: Channel) -> Sequence[Published]:
+    """The releases of a channel that can have a section."""
+    return channel.releases if channel.kind == "numbered" else [channel.latest] if channel.latest else []
 
 
 def described_link(release: Published) -> WheelLink | None:
@@ -183,7 +182,6 @@ def make_sections(channels: Sequence[Channel], site: Path, base_url: str, given:
         "has_documents": given.get("has_documents", False),
         "has_status": given.get("has_status", False),
     }
-    wanted = [replace(each, navigation=navigation) for each in wanted]
     folders = {site / each.folder for each in wanted}
     for stale in {path.parent for path in site.glob(f"*/*/*/{SECTION_NAME}")} - folders:
         check_inside(site, stale / SECTION_NAME)
@@ -191,14 +189,14 @@ def make_sections(channels: Sequence[Channel], site: Path, base_url: str, given:
     for folder in folders:
         check_inside(site, folder / SECTION_NAME)
     for each in wanted:
-        folder = site / each.folder
+        folder, sources = site / each.folder, each.sources(navigation)
         try:
             found = ApiSection.parse(read_if_there(folder / SECTION_NAME))
-            if found is not None and found.is_of(each.section):
+            if found is not None and found.is_of(sources):
                 continue
             shutil.rmtree(folder, ignore_errors=True)
             is_served = each.release.folder is None and base_url.startswith(("https:", "http:"))
-            if is_served and _fetch(each, folder, f"{base_url.rstrip('/')}/{each.folder}"):
+            if is_served and _fetch(sources, folder, f"{base_url.rstrip('/')}/{each.folder}"):
                 continue
             step = console.step(f"documenting the API of {each.release.tag}", without="no page links it")
             with scratch_folder("apidocs") as scratch, step:
@@ -207,7 +205,7 @@ def make_sections(channels: Sequence[Channel], site: Path, base_url: str, given:
                 section = make_section(wheel, folder, Frame(root="../../../", release=page, site=navigation))
                 console.say(section.text())
             files = {path.name: sha256_of(path) for path in folder.iterdir()}
-            write_atomically(folder / SECTION_NAME, structs.replace(each.section, files=files).to_bytes())
+            write_atomically(folder / SECTION_NAME, structs.replace(sources, files=files).to_bytes())
         except Exception as error:  # whatever another's code makes a parser raise
             why = (
                 f"{error.what} ({error.why})" if isinstance(error, ReleaseError) else f"{type(error).__name__}: {error}"
@@ -224,14 +222,14 @@ def fetch_wheel(release: Published, link: WheelLink, folder: Path) -> Path:
     return wheel
 
 
-def _fetch(wanted: Wanted, folder: Path, url: str) -> bool:
+def _fetch(sources: ApiSection, folder: Path, url: str) -> bool:
     """Fetch a section that is served. False if it is missing, or made from other sources."""
     try:
         with scratch_folder("apidocs") as scratch:
             download(f"{url}/{SECTION_NAME}", scratch / SECTION_NAME, limit=DOCUMENT_LIMIT)
             content = read_document(scratch / SECTION_NAME)
             found = ApiSection.parse(content)
-            if found is None or not found.is_of(wanted.section):
+            if found is None or not found.is_of(sources):
                 return False
             for name, sha256 in found.files.items():
                 download(f"{url}/{name}", folder / name, sha256=sha256)

@@ -154,7 +154,7 @@ def mlgo_trace(corpus: Path, toolchain: Toolchain, development: Path | None, rat
     from mlir_release.extras.mlgo.compiling import Compiler
     from mlir_release.extras.mlgo.corpora.corpus import load_corpus
     from mlir_release.extras.mlgo.problems import problem_of
-    from mlir_release.extras.mlgo.training.development import DefaultObserver, developing
+    from mlir_release.extras.mlgo.training.development import developing
     from mlir_release.extras.mlgo.training.trace import make_trace
 
     modules = load_corpus(corpus)
@@ -162,9 +162,9 @@ def mlgo_trace(corpus: Path, toolchain: Toolchain, development: Path | None, rat
         raise click.UsageError("--development is for --problem regalloc: a stock clang tells its inliner's decisions")
     compiler, observer = Compiler(toolchain, modules, corpus), None
     if development is not None:
-        observer = DefaultObserver(developing(development, "llc", toolchain), toolchain, modules, corpus)
+        observer = Compiler(toolchain, modules, corpus, path=developing(development, "llc", toolchain))
     with console.waiting(f"compiling {len(modules.training)} modules, and those of the trace again"):
-        found = make_trace(compiler, modules, corpus, observer=observer, rate=rate, jobs=jobs)
+        found = make_trace(compiler, observer=observer, rate=rate, jobs=jobs)
     teacher = "the default in development mode" if found.observed else problem_of(modules.problem).default
     console.result(
         f"{corpus / found.FILE}: {found.decisions:,} decisions; {teacher} gives the "
@@ -234,7 +234,7 @@ def mlgo_train(
         training = begin(output, corpus, traced, Settings(**settings))
         with console.step(f"training on {len(modules.training)} modules, from generation {training.generation}"):
             effort = Effort(generations=generations, minutes=minutes, jobs=jobs)
-            done = train(training, compiler, modules, traced, output, effort, together=together)
+            done = train(training, compiler, traced, output, effort, together=together)
     console.result(f"{output / done.policy().FILE}: reward {max(done.rewards):+.5f} on the training modules", done)
 
 
@@ -350,7 +350,7 @@ def mlgo_evaluate(
                 )
         counting = " and counting instructions" if counter else ""
         with console.waiting(f"compiling {len(chosen)} modules twice{counting}"):
-            found = evaluate(judged, chosen, compiler, modules, counter=counter, **how)
+            found = evaluate(judged, chosen, compiler, counter=counter, **how)
     measures = problem_of(modules.problem).measures
     if not console.json_mode:
         console.table(*found.table(measures), title=title)

@@ -65,7 +65,7 @@ class Compiler:
         self._program = program or self._problem.program
         self._path = path or toolchain.program(self._program)
         self._options = options_of(self._program, options)
-        self._folder = folder
+        self.corpus, self.folder = corpus, folder
         for module in corpus.modules:
             path = folder / module.bitcode
             if not path.is_file() or sha256_of(path) != module.sha256:
@@ -130,7 +130,7 @@ class Compiler:
     def _run(
         self, module: Module, options: Sequence[str], target: Path, maker: Maker | None, *, writes: bool = True
     ) -> Ending:
-        path = self._folder / module.bitcode
+        path = self.folder / module.bitcode
         command: list[str | Path] = [self._path, *options, *self._options, path, "-o", target]
         if maker is None:
             done = capture(command, timeout=SILENCE, encoding="utf-8")

@@ -179,7 +179,6 @@ def evaluate(
     policy: LearnedPolicy | SavedModel,
     modules: Sequence[Module],
     compiler: Compiler,
-    corpus: Corpus,
     *,
     seed: int,
     counter: Counter | None = None,
@@ -187,11 +186,12 @@ def evaluate(
 ) -> Evaluation:
     """Compile each module by the default and by the policy.
 
-    :param corpus: that the modules are of
+    :param modules: of the compiler's corpus
     :param seed: of the bootstrap
     :param counter: counts the instructions of programs, linked with the default's objects and with the policy's
     :raises UsageError: ``input-invalid``
     """
+    corpus = compiler.corpus
     check_problem(policy, corpus)
     problem, answering = problem_of(corpus.problem), maker(policy)
     with scratch_folder("mlgo") as folder:

@@ -19,7 +19,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from mlir_release.builder.model.regalloc_model import ADVISOR
-from mlir_release.extras.mlgo.compiling import Compiled, Compiler
 from mlir_release.extras.mlgo.features import Stream
 from mlir_release.extras.mlgo.linking import link_program
 from mlir_release.extras.mlgo.problems import EVICTION, PolicyProblem
@@ -30,7 +29,8 @@ from mlir_release.ground.storage.files import write_atomically
 from mlir_release.ground.storage.tempdirs import scratch_folder
 
 if TYPE_CHECKING:
-    from mlir_release.extras.mlgo.documents import Corpus, Module
+    from mlir_release.extras.mlgo.compiling import Compiled, Compiler
+    from mlir_release.extras.mlgo.documents import Module
     from mlir_release.extras.mlgo.features import Maker
     from mlir_release.extras.mlgo.toolchain import Toolchain
 
@@ -85,26 +85,18 @@ class TFLite(Struct, frozen=True):
         :raises MachineError: ``tool-missing``
         """
         prefix = prefix.absolute()
-
-        def first(folders: list[Path], wanted: list[tuple[str, ...]], missing: str) -> Path:
-            """The first folder with all files of one of the sets; if the set is one library, the library."""
-            for folder in folders:
-                for names in wanted:
-                    if all((folder / name).is_file() for name in names):
-                        return folder / names[0] if len(names) == 1 else folder
-            raise MachineError(
-                "tool-missing",
-                f"this folder {missing}",
-                where=str(prefix),
-                remedy="install TFLite with its headers (Debian: apt install libtensorflow-lite-dev), or name a folder "
-                "that has include and lib by --tflite",
-            )
-
-        headers = [prefix / "include", prefix]
-        libraries = [prefix / "lib", prefix / "lib64", *sorted(prefix.glob("lib/*-linux-gnu")), prefix]
-        return cls(
-            first(headers, [_HEADERS], f"has no headers of TFLite ({', '.join(_HEADERS)})"),
-            first(libraries, [(name,) for name in _LIBRARIES], f"has no {' or '.join(_LIBRARIES)}"),
+        folders = [prefix / "lib", prefix / "lib64", *sorted(prefix.glob("lib/*-linux-gnu")), prefix]
+        headers = [path for path in (prefix / "include", prefix) if all((path / name).is_file() for name in _HEADERS)]
+        libraries = [path for folder in folders for name in _LIBRARIES if (path := folder / name).is_file()]
+        if headers and libraries:
+            return cls(headers[0], libraries[0])
+        missing = " or ".join(_LIBRARIES) if headers else f"headers of TFLite ({', '.join(_HEADERS)})"
+        raise MachineError(
+            "tool-missing",
+            f"this folder has no {missing}",
+            where=str(prefix),
+            remedy="install TFLite with its headers (Debian: apt install libtensorflow-lite-dev), or name a folder "
+            "that has include and lib by --tflite",
         )
 
 
@@ -169,23 +161,17 @@ def developing(folder: Path, name: str, toolchain: Toolchain) -> Path:
     return path
 
 
-class DefaultObserver:
-    """Compiles modules of a corpus by their default, and tells its decisions."""
+def compile_observed(compiler: Compiler, module: Module, maker: Maker) -> Compiled:
+    """Compile a module into an object, by the default of a compiler in development mode, and tell its decisions.
 
-    def __init__(self, program: Path, toolchain: Toolchain, corpus: Corpus, folder: Path) -> None:
-        """See :class:`.compiling.Compiler`. ``program``: an llc, by :func:`developing`"""
-        self._compiler = Compiler(toolchain, corpus, folder, path=program)
-
-    def compile(self, module: Module, maker: Maker) -> Compiled:
-        """Compile a module into an object, by its default.
-
-        :param maker: makes the chooser that is shown each decision, with the default's choice; its own is not used
-        :raises VerificationError: ``model-unsuitable``, ``file-damaged``
-        """
-        with scratch_folder("mlgo") as folder:
-            log = folder / "log"
-            compiled = self._compiler.compile(module, emit=True, options=(_ON, f"{_LOG}={log}"))
-            return replace(compiled, decisions=replay(log, EVICTION, maker))
+    :param compiler: whose program is an llc of :func:`developing`
+    :param maker: makes the chooser that is shown each decision, with the default's choice; its own is not used
+    :raises VerificationError: ``model-unsuitable``, ``file-damaged``
+    """
+    with scratch_folder("mlgo") as folder:
+        log = folder / "log"
+        compiled = compiler.compile(module, emit=True, options=(_ON, f"{_LOG}={log}"))
+        return replace(compiled, decisions=replay(log, EVICTION, maker))
 
 
 def replay(path: Path, problem: PolicyProblem, maker: Maker) -> int:

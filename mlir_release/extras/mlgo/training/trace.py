@@ -16,6 +16,7 @@ from mlir_release.extras.mlgo.documents import Corpus, Default, Module, Trace
 from mlir_release.extras.mlgo.features import Decision, Layout
 from mlir_release.extras.mlgo.policies import observed
 from mlir_release.extras.mlgo.problems import problem_of
+from mlir_release.extras.mlgo.training.development import compile_observed
 from mlir_release.ground.documents.digests import sha256_of
 from mlir_release.ground.errors import UsageError
 from mlir_release.ground.storage.files import replacing, write_atomically
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
     from mlir_release.extras.mlgo.features import Chooser
     from mlir_release.extras.mlgo.policies import Floats
-    from mlir_release.extras.mlgo.training.development import DefaultObserver
 
 #: Decisions of a module that are kept, at most.
 KEPT = 300
@@ -74,21 +74,16 @@ class Recorder:
 
 
 def make_trace(
-    compiler: Compiler,
-    corpus: Corpus,
-    folder: Path,
-    *,
-    observer: DefaultObserver | None = None,
-    rate: float = 1.0,
-    jobs: int | None = None,
+    compiler: Compiler, *, observer: Compiler | None = None, rate: float = 1.0, jobs: int | None = None
 ) -> Trace:
-    """Compile the training modules twice, and write ``folder/trace.json`` and the decisions beside it.
+    """Compile the training modules twice, and write ``trace.json`` and the decisions beside it into the corpus' folder.
 
-    :param observer: tells the default's own choices; None: the problem's teacher answers the compiler
+    :param observer: in development mode, to tell the default's own choices; None: the problem's teacher answers
     :param rate: the share of the modules that are compiled the second time, above 0
     :raises UsageError: ``input-invalid``
     :raises VerificationError: ``model-unsuitable``, ``file-damaged``
     """
+    corpus, folder = compiler.corpus, compiler.folder
     chosen = sample(corpus.training, rate)
 
     def watch(module: Module) -> tuple[Compiled, Compiled | None, Recorder]:
@@ -97,7 +92,7 @@ def make_trace(
         if module.name not in chosen:
             return default, None, recorder
         if observer is not None:
-            return default, observer.compile(module, recorder.around), recorder
+            return default, compile_observed(observer, module, recorder.around), recorder
         return default, compiler.compile(module, recorder.around, emit=True), recorder
 
     watched = in_parallel(watch, corpus.training, jobs)

@@ -20,7 +20,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from mlir_release.extras.mlgo.compiling import Compiler, in_parallel
-from mlir_release.extras.mlgo.documents import Corpus, Kind, LearnedPolicy, Settings, Trace, Training
+from mlir_release.extras.mlgo.documents import Kind, LearnedPolicy, Settings, Trace, Training
 from mlir_release.extras.mlgo.policies import Scorer, activation, scores, split, weight_count
 from mlir_release.extras.mlgo.problems import problem_of
 from mlir_release.extras.mlgo.training.trace import load_decisions
@@ -227,7 +227,6 @@ class Effort:
 def train(
     training: Training,
     compiler: Compiler,
-    corpus: Corpus,
     trace: Trace,
     folder: Path,
     effort: Effort,
@@ -238,7 +237,7 @@ def train(
 
     :param together: compiles a generation's policies at once, instead of ``compiler``; the rewards are the same
     """
-    modules, costs_of = corpus.training, {default.name: default.cost for default in trace.defaults}
+    modules, costs_of = compiler.corpus.training, {default.name: default.cost for default in trace.defaults}
     default = [costs_of[module.name] for module in modules]
     end = math.inf if effort.minutes is None else time.monotonic() + 60 * effort.minutes
     while training.generation < effort.generations and time.monotonic() < end:

@@ -105,7 +105,7 @@ def test_never_evicting_is_worse(corpus: Path, trained: Path, llvm: Path) -> Non
     loaded = load_corpus(corpus)
     policy = load_policy(trained / "policy.json")
     never = msgspec.structs.replace(policy, weights=(*(0.0 for _ in policy.weights[1:]), 1.0))
-    found = evaluate(never, loaded.modules, Compiler(Toolchain(llvm), loaded, corpus), loaded, seed=1)
+    found = evaluate(never, loaded.modules, Compiler(Toolchain(llvm), loaded, corpus), seed=1)
     assert found.cost.relative > 1
     assert found.cost.worse
     assert found.verdict == "worse than the default beyond the noise: the default stays"

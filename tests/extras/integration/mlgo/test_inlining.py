@@ -93,7 +93,7 @@ def judged(corpus: Path, trained: Path, clang: Path, *, keeps: float, programs: 
     weights = tuple(keeps if name == "keeps_call" else 0.0 for name in policy.features)
     constant, compiler = msgspec.structs.replace(policy, weights=weights), Compiler(toolchain, loaded, corpus)
     count = Counter(programs, toolchain) if programs else None
-    return evaluate(constant, loaded.modules, compiler, loaded, seed=1, counter=count)
+    return evaluate(constant, loaded.modules, compiler, seed=1, counter=count)
 
 
 def test_what_is_inlined_follows_the_policy(corpus: Path, trained: Path, clang: Path) -> None:

@@ -78,7 +78,7 @@ def evaluated(corpus: Path, clang: Path, programs: Path, *, nothing: float = 0.0
         features=features, mean=(0.0,) * len(features), deviation=(1.0,) * len(features),
     )  # fmt: skip
     compiler = Compiler(toolchain, loaded, corpus)
-    return evaluate(given, loaded.modules, compiler, loaded, seed=1, counter=Counter(programs, toolchain))
+    return evaluate(given, loaded.modules, compiler, seed=1, counter=Counter(programs, toolchain))
 
 
 @pytest.mark.usefixtures("_valgrind")

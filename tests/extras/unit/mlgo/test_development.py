@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from mlir_release.extras.mlgo.compiling import Compiler
 from mlir_release.extras.mlgo.problems import EVICTION, INLINING
 from mlir_release.extras.mlgo.toolchain import Toolchain
 from mlir_release.extras.mlgo.training import development
-from mlir_release.extras.mlgo.training.development import DefaultObserver, TFLite, developing, link, replay
+from mlir_release.extras.mlgo.training.development import TFLite, developing, link, replay
 from mlir_release.extras.mlgo.training.trace import Recorder, sample
 from tests.extras.unit.mlgo.test_report import CORPUS
 from tests.prefix_factory import make_source
@@ -267,7 +268,7 @@ def test_a_library_of_another_system_is_noticed(
 
 
 def test_an_observer_checks_the_corpus(tmp_path: Path, toolchain: Toolchain) -> None:
-    refused(lambda: DefaultObserver(tmp_path / "llc", toolchain, CORPUS, tmp_path), "file-damaged")
+    refused(lambda: Compiler(toolchain, CORPUS, tmp_path, path=tmp_path / "llc"), "file-damaged")
 
 
 # -- the sample -------------------------------------------------------------------------------------------------------

@@ -51,6 +51,8 @@ CORPUS = Corpus(llvm="22.1.8", share=0.3, modules=MODULES)
 class KnownCosts:
     """A module costs more the further its policy's weights are from where it is cheapest."""
 
+    corpus = CORPUS
+
     def __init__(self, *, die_after: int = 10**9) -> None:
         self.left = die_after
 
@@ -79,7 +81,7 @@ def trace(tmp_path: Path) -> Trace:
 
 def run(trace: Trace, corpus: Path, folder: Path, generations: int, **given: int) -> Training:
     begun = begin(folder, corpus, trace, SETTINGS)
-    return train(begun, compiler(**given), CORPUS, trace, folder, Effort(generations=generations, jobs=1))
+    return train(begun, compiler(**given), trace, folder, Effort(generations=generations, jobs=1))
 
 
 def test_a_training_that_was_killed_ends_as_one_that_was_not(trace: Trace, tmp_path: Path) -> None:
@@ -104,7 +106,7 @@ def test_pairs_are_tried_on_a_batch_and_the_centre_on_all(trace: Trace, tmp_path
     settings = msgspec.structs.replace(SETTINGS, batch=1)
     known = KnownCosts()
     begun = begin(tmp_path, tmp_path, trace, settings)
-    done = train(begun, cast("Compiler", known), CORPUS, trace, tmp_path, Effort(generations=6, jobs=1))
+    done = train(begun, cast("Compiler", known), trace, tmp_path, Effort(generations=6, jobs=1))
     assert 10**9 - known.left == 6 * (2 + 2 * settings.pairs)
     drawn = [batch(msgspec.structs.replace(done, rewards=done.rewards[:index]), 2) for index in range(6)]
     assert {index for (index,) in drawn} == {0, 1}
@@ -128,7 +130,7 @@ def test_policies_that_are_compiled_together_train_alike(drawn: int, trace: Trac
     settings, together = msgspec.structs.replace(SETTINGS, batch=drawn), Together()
     for name, given in (("alone", None), ("together", together)):
         begun = begin(tmp_path / name, tmp_path, trace, settings)
-        train(begun, compiler(), CORPUS, trace, tmp_path / name, Effort(generations=3, jobs=1), together=given)
+        train(begun, compiler(), trace, tmp_path / name, Effort(generations=3, jobs=1), together=given)
     alone, others = ((tmp_path / name / Training.FILE).read_bytes() for name in ("alone", "together"))
     assert alone == others
     assert [name for name, _ in together.asked] == ["a", "b"] * 3
@@ -138,7 +140,7 @@ def test_policies_that_are_compiled_together_train_alike(drawn: int, trace: Trac
 
 def test_no_generation_begins_when_the_time_is_over(trace: Trace, tmp_path: Path) -> None:
     begun = begin(tmp_path, tmp_path, trace, SETTINGS)
-    done = train(begun, compiler(), CORPUS, trace, tmp_path, Effort(generations=5, minutes=0, jobs=1))
+    done = train(begun, compiler(), trace, tmp_path, Effort(generations=5, minutes=0, jobs=1))
     assert done == begun
 
 
