@@ -11,7 +11,6 @@ import pytest
 from mlir_release.extras.conda.channel import REPODATA, package_release, read_repodata
 from mlir_release.extras.conda.check import check_channel
 from mlir_release.extras.conda.publish import publish_packages
-from mlir_release.ground.errors import MachineError, UsageError, VerificationError
 from tests.conda_client import make_stand_ins
 from tests.extras.integration.conda.test_channel import MINOR, published
 from tests.prefix_dev import OF_THE_JOB
@@ -94,24 +93,20 @@ def test_a_channel_that_does_not_trust_the_workflow_is_one_error(stage: Stage, s
     url, folder = server
     (folder / "untrusted").touch()
     error = refused(lambda: publish_packages(stage.forge, TAG, "mlir", server=url), "network-failed")
-    assert isinstance(error, MachineError)
     assert "trusted publisher" in error.remedy
     assert not (folder / "mlir-snapshots").exists()
 
 
 @pytest.mark.parametrize("name", ["https://prefix.dev/mlir", "", "../mlir", "mlir/x", "Mlir"])
 def test_a_channel_is_named_without_its_address(stage: Stage, name: str) -> None:
-    error = refused(lambda: publish_packages(stage.forge, TAG, name), "option-invalid")
-    assert isinstance(error, UsageError)
+    refused(lambda: publish_packages(stage.forge, TAG, name), "option-invalid")
 
 
 def test_a_package_that_lacks_something_fails_the_check(stage: Stage, tmp_path: Path) -> None:
     packaged = package_release(stage.forge, TAG, tmp_path / "channels")
     empty = make_stand_ins(tmp_path / "other", [("nothing", "1", "0")])
-    with pytest.raises(VerificationError) as caught:
-        check_channel(tmp_path / "channels" / "snapshots", [empty])
-    assert caught.value.id == "install-failed"
-    assert f"{packaged.packages[0][1]} can't be installed" in caught.value.what
+    said = f"{packaged.packages[0][1]} can't be installed"
+    refused(lambda: check_channel(tmp_path / "channels" / "snapshots", [empty]), "install-failed", said)
 
 
 def test_a_package_whose_mlir_does_not_import_fails_the_check(stage: Stage, tmp_path: Path) -> None:

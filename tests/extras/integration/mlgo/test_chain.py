@@ -16,11 +16,11 @@ from mlir_release.extras.mlgo.corpora.corpus import Selection, load_corpus, make
 from mlir_release.extras.mlgo.documents import Corpus, Training
 from mlir_release.extras.mlgo.evaluate import evaluate, load_policy
 from mlir_release.extras.mlgo.toolchain import Toolchain
-from mlir_release.ground.errors import ReleaseError
 from tests.extras.integration.mlgo.compilers import compilers_of
 from tests.extras.integration.mlgo.conftest import command, error_of, make_build, mlgo, programs, said
 from tests.mounting import able_to_mount
 from tests.prefix_factory import make_source
+from tests.refusals import refused
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -225,10 +225,9 @@ def test_a_corpus_of_another_llvm_is_refused(corpus: Path, packages: DebianPacka
 def test_bitcode_that_llc_cannot_read_is_refused(corpus: Path, packages: DebianPackages, tmp_path: Path) -> None:
     older = Toolchain(programs(packages, min(packages.versions()), tmp_path / "older"))
     loaded = msgspec.structs.replace(load_corpus(corpus), llvm=older.version)
-    with pytest.raises(ReleaseError) as caught:
-        Compiler(older, loaded, corpus).compile(loaded.modules[0])
-    assert (caught.value.id, "can't read the bitcode of" in caught.value.what) == ("model-unsuitable", True)
-    assert f"Reader: 'LLVM {older.version}'" in caught.value.why
+    given = Compiler(older, loaded, corpus)
+    error = refused(lambda: given.compile(loaded.modules[0]), "model-unsuitable", "can't read the bitcode of")
+    assert f"Reader: 'LLVM {older.version}'" in error.why
 
 
 def test_a_policy_of_other_features_is_refused(corpus: Path, trained: Path, llvm: Path, tmp_path: Path) -> None:

@@ -12,8 +12,9 @@ from click.testing import CliRunner
 from mlir_release.cli.app import app
 from mlir_release.extras.apidocs.comparison import compare
 from mlir_release.ground.documents.digests import sha256_of
-from mlir_release.ground.errors import MachineError, UsageError, VerificationError
+from mlir_release.ground.errors import MachineError
 from tests.bindings_factory import FILES, make_bindings_wheel
+from tests.refusals import refused
 from tests.wheel_factory import make_wheel
 
 
@@ -65,9 +66,7 @@ def test_the_cache_keeps_a_bounded_number_of_wheels(wheels: tuple[str, str], cac
 
 
 def test_the_same_wheel_twice_is_refused(wheels: tuple[str, str]) -> None:
-    with pytest.raises(UsageError, match="stand for the same") as caught:
-        compare(None, wheels[0], wheels[0])
-    assert caught.value.id == "option-invalid"
+    refused(lambda: compare(None, wheels[0], wheels[0]), "option-invalid", "stand for the same")
 
 
 def test_a_copy_of_a_wheel_has_no_changes(wheels: tuple[str, str], tmp_path: Path) -> None:
@@ -75,9 +74,7 @@ def test_a_copy_of_a_wheel_has_no_changes(wheels: tuple[str, str], tmp_path: Pat
 
 
 def test_a_file_that_is_not_there_is_named(wheels: tuple[str, str]) -> None:
-    with pytest.raises(UsageError, match=r"no file nothing\.whl") as caught:
-        compare(None, wheels[0], "nothing.whl")
-    assert caught.value.id == "input-missing"
+    refused(lambda: compare(None, wheels[0], "nothing.whl"), "input-missing", "no file nothing.whl")
 
 
 @pytest.mark.parametrize("damage", ["no wheel", "cut", "two packages"])
@@ -88,9 +85,7 @@ def test_what_is_no_wheel_of_the_bindings_is_refused(wheels: tuple[str, str], tm
         path.write_bytes(b"not an archive")
     elif damage == "cut":
         path.write_bytes(path.read_bytes()[:-200])
-    with pytest.raises(VerificationError) as caught:
-        compare(None, wheels[0], str(path))
-    assert caught.value.id == "wheel-unsuitable"
+    refused(lambda: compare(None, wheels[0], str(path)), "wheel-unsuitable")
 
 
 def test_without_griffe_the_extra_is_named(wheels: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,9 +14,10 @@ import pytest
 from mlir_release.extras.apidocs.describe import Api
 from mlir_release.extras.apidocs.links import LinkMaker
 from mlir_release.extras.apidocs.published import make_section
-from mlir_release.ground.errors import MachineError, VerificationError
+from mlir_release.ground.errors import MachineError
 from tests.bindings_factory import FILES, make_bindings_wheel
 from tests.html_links import dangling, repeated_ids
+from tests.refusals import refused
 from tests.wheel_factory import make_wheel
 
 if TYPE_CHECKING:
@@ -205,8 +206,8 @@ def test_nothing_of_the_wheel_is_imported(section: DrawnSection) -> None:
 def test_another_wheel_is_refused(tmp_path: Path) -> None:
     path = make_wheel(tmp_path)
     path.write_bytes(b"not an archive")
-    with pytest.raises(VerificationError, match="not a wheel of the MLIR Python bindings"):
-        make_section(path, tmp_path / "api")
+    said = "not a wheel of the MLIR Python bindings"
+    refused(lambda: make_section(path, tmp_path / "api"), "wheel-unsuitable", said)
 
 
 def test_without_griffe_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from mlir_release.extras.mlgo.documents import Corpus, LearnedPolicy, Module
-from mlir_release.ground.errors import UsageError
+from tests.refusals import refused
 
 CORPUS = Corpus(
     llvm="22.1.8",
@@ -60,12 +60,9 @@ def test_the_digest_covers_the_split() -> None:
     ],
 )
 def test_a_wrong_value_is_named(change: dict[str, object], message: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        LearnedPolicy.from_text(json.dumps(json.loads(POLICY.to_text()) | change), where="policy.json")
-    assert caught.value.id == "input-invalid"
-    assert message in caught.value.what
+    text = json.dumps(json.loads(POLICY.to_text()) | change)
+    refused(lambda: LearnedPolicy.from_text(text, where="policy.json"), "input-invalid", message)
 
 
 def test_what_is_no_json_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"policy\.json can't be read"):
-        LearnedPolicy.from_text("{", where="here")
+    refused(lambda: LearnedPolicy.from_text("{", where="here"), "input-invalid", "policy.json can't be read")

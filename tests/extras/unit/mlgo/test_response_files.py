@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.extras.mlgo.corpora.response_files import expand, split
-from mlir_release.ground.errors import UsageError
+from tests.refusals import refused
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from mlir_release.ground.errors import ReleaseError
 
 
 @pytest.mark.parametrize(
@@ -67,12 +69,8 @@ def test_files_in_files_may_be_many(tmp_path: Path) -> None:
     assert expand(["@0"], tmp_path)[-2:] == ["2999.o", "last.o"]
 
 
-def refused(folder: Path, word: str = "@x.rsp") -> UsageError:
-    with pytest.raises(UsageError) as raised:
-        expand(["clang", word], folder)
-    assert raised.value.id == "input-invalid"
-    assert "can't be read" in raised.value.what
-    return raised.value
+def unread(folder: Path, word: str = "@x.rsp") -> ReleaseError:
+    return refused(lambda: expand(["clang", word], folder), "input-invalid", "can't be read")
 
 
 @pytest.mark.parametrize(
@@ -95,11 +93,11 @@ def test_a_bad_file_is_refused_by_its_name(content: bytes, why: str, tmp_path: P
     (tmp_path / "x.rsp").write_bytes(content)
     (tmp_path / "other.rsp").write_text("b.o @x.rsp")
     (tmp_path / "link.rsp").symlink_to("x.rsp")
-    assert re.search(why, str(refused(tmp_path).why))
+    assert re.search(why, str(unread(tmp_path).why))
 
 
 def test_a_missing_file_may_be_one_that_ninja_deleted(tmp_path: Path) -> None:
-    error = refused(tmp_path, "@CMakeFiles/tool.rsp")
+    error = unread(tmp_path, "@CMakeFiles/tool.rsp")
     assert (error.where, "ninja -d keeprsp" in str(error.remedy)) == (str(tmp_path / "CMakeFiles/tool.rsp"), True)
 
 
@@ -107,20 +105,20 @@ def test_a_missing_file_may_be_one_that_ninja_deleted(tmp_path: Path) -> None:
 def test_neither_a_folder_nor_a_pipe_is_read(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")
-    refused(tmp_path, "@folder")
-    refused(tmp_path, "@pipe")
+    unread(tmp_path, "@folder")
+    unread(tmp_path, "@pipe")
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root reads everything")
 def test_a_file_that_is_not_ours_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x.rsp").touch(0o000)
-    assert "ermission" in str(refused(tmp_path).why)
+    assert "ermission" in str(unread(tmp_path).why)
 
 
 def test_a_huge_file_is_not_read(tmp_path: Path) -> None:
     with (tmp_path / "x.rsp").open("wb") as file:
         file.truncate(10**12)
-    assert "more than 64,000,000 bytes" in str(refused(tmp_path).why)
+    assert "more than 64,000,000 bytes" in str(unread(tmp_path).why)
 
 
 def test_small_files_do_not_multiply_without_end(tmp_path: Path) -> None:
@@ -129,4 +127,4 @@ def test_small_files_do_not_multiply_without_end(tmp_path: Path) -> None:
     for number in range(40):
         (tmp_path / f"{number}.rsp").write_text(f"@{number + 1}.rsp{space}@{number + 1}.rsp")
     (tmp_path / "40.rsp").write_text("a.o")
-    assert "more than 64,000,000 bytes" in str(refused(tmp_path, "@0.rsp").why)
+    assert "more than 64,000,000 bytes" in str(unread(tmp_path, "@0.rsp").why)

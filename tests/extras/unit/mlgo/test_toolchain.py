@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-
 from mlir_release.extras.mlgo.compiling import Compiler
 from mlir_release.extras.mlgo.documents import Corpus, Module
 from mlir_release.extras.mlgo.toolchain import Toolchain, check_machine
-from mlir_release.ground.errors import ReleaseError
 from tests.refusals import refused
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from mlir_release.ground.errors import ReleaseError
 
 #: Of llc 22.1.8 on bitcode of a later LLVM. Source: BitcodeReaderBase::error.
 FOREIGN = "llc: error: a.bc: error: Unknown attribute kind (105) (Producer: 'LLVM23.1.1' Reader: 'LLVM 22.1.8')"
@@ -41,10 +40,9 @@ def test_debians_version_is_read(tmp_path: Path) -> None:
 
 
 def test_an_llc_that_does_not_run_is_explained(tmp_path: Path) -> None:
-    with pytest.raises(ReleaseError) as caught:
-        _ = llvm(tmp_path, "echo 'libLLVM.so.22.1: cannot open shared object file' >&2; exit 127").version
-    assert (caught.value.id, "llc does not say its version" in caught.value.what) == ("tool-missing", True)
-    assert "libLLVM.so.22.1" in caught.value.why
+    given = llvm(tmp_path, "echo 'libLLVM.so.22.1: cannot open shared object file' >&2; exit 127")
+    error = refused(lambda: given.version, "tool-missing", "llc does not say its version")
+    assert "libLLVM.so.22.1" in error.why
 
 
 def test_bitcode_of_a_later_llvm_is_explained(tmp_path: Path) -> None:

@@ -29,8 +29,8 @@ from mlir_release.extras.mlgo.training.train import (
     reward,
     train,
 )
-from mlir_release.ground.errors import ConflictError
 from tests.extras.unit.mlgo.policy_factory import FEATURES, decision, policy, training
+from tests.refusals import refused
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -178,15 +178,14 @@ def test_the_observed_default_is_what_the_compiler_says() -> None:
 )
 def test_other_settings_do_not_resume(changed: dict[str, Any], trace: Trace, tmp_path: Path) -> None:
     begin(tmp_path / "run", tmp_path, trace, SETTINGS)
-    with pytest.raises(ConflictError) as caught:
-        begin(tmp_path / "run", tmp_path, trace, msgspec.structs.replace(SETTINGS, **changed))
-    assert caught.value.id == "checkout-dirty"
+    other = msgspec.structs.replace(SETTINGS, **changed)
+    refused(lambda: begin(tmp_path / "run", tmp_path, trace, other), "checkout-dirty")
 
 
 def test_another_corpus_does_not_resume(trace: Trace, tmp_path: Path) -> None:
     begin(tmp_path / "run", tmp_path, trace, SETTINGS)
-    with pytest.raises(ConflictError):
-        begin(tmp_path / "run", tmp_path, msgspec.structs.replace(trace, corpus="2" * 64), SETTINGS)
+    other = msgspec.structs.replace(trace, corpus="2" * 64)
+    refused(lambda: begin(tmp_path / "run", tmp_path, other, SETTINGS), "checkout-dirty")
 
 
 def test_an_mlp_begins_with_units_that_differ(trace: Trace, tmp_path: Path) -> None:
