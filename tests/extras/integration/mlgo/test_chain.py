@@ -193,23 +193,15 @@ def test_modules_without_a_profile_are_refused_where_one_is_asked_for(build: Pat
 
 
 def test_a_build_without_bitcode_is_too_small(llvm: Path, build: Path, tmp_path: Path) -> None:
-    error_of(
-        "corpus",
-        build,
-        "-o",
-        tmp_path,
-        "--llvm",
-        llvm,
-        "--filter",
-        "^-O1$",
-        id="input-invalid",
-        said="modules of different content are too few to train on some and hold out others",
-    )
+    words = ("corpus", build, "-o", tmp_path, "--llvm", llvm, "--filter", "^-O1$")
+    said = "modules of different content are too few to train on some and hold out others"
+    error_of(*words, id="input-invalid", said=said)
 
 
 def test_a_filter_that_is_no_expression_is_explained(llvm: Path, build: Path, tmp_path: Path) -> None:
-    error_of("corpus", build, "-o", tmp_path, "--llvm", llvm, "--filter", "(", id="program-failed")
-    error_of("corpus", build, "-o", tmp_path, "--llvm", llvm, "--objects", "(", id="option-invalid")
+    words = ("corpus", build, "-o", tmp_path, "--llvm", llvm)
+    error_of(*words, "--filter", "(", id="program-failed")
+    error_of(*words, "--objects", "(", id="option-invalid")
 
 
 def test_bitcode_that_was_changed_is_refused(corpus: Path, llvm: Path, tmp_path: Path) -> None:
@@ -234,41 +226,17 @@ def test_a_policy_of_other_features_is_refused(corpus: Path, trained: Path, llvm
     policy = load_policy(trained / "policy.json")
     renamed = msgspec.structs.replace(policy, features=("is_purple", *policy.features[1:]))
     (tmp_path / "policy.json").write_text(renamed.to_text())
-    error_of(
-        "evaluate",
-        corpus,
-        "--policy",
-        tmp_path / "policy.json",
-        "--llvm",
-        llvm,
-        id="model-unsuitable",
-        said="this compiler's features are not those of the policy:",
-    )
+    words = ("evaluate", corpus, "--policy", tmp_path / "policy.json", "--llvm", llvm)
+    error_of(*words, id="model-unsuitable", said="this compiler's features are not those of the policy:")
     assert compilers_of(corpus) == []
 
 
 def test_without_a_trace_or_a_policy_nothing_begins(corpus: Path, llvm: Path, tmp_path: Path) -> None:
-    error_of(
-        "evaluate",
-        corpus,
-        "--policy",
-        tmp_path / "policy.json",
-        "--llvm",
-        llvm,
-        id="input-missing",
-        said="there is no policy to evaluate",
-    )
+    words = ("evaluate", corpus, "--policy", tmp_path / "policy.json", "--llvm", llvm)
+    error_of(*words, id="input-missing", said="there is no policy to evaluate")
     (tmp_path / Corpus.FILE).write_text((corpus / Corpus.FILE).read_text())
-    error_of(
-        "train",
-        tmp_path,
-        "-o",
-        tmp_path / "run",
-        "--llvm",
-        llvm,
-        id="input-missing",
-        said="the corpus has not been traced",
-    )
+    words = ("train", tmp_path, "-o", tmp_path / "run", "--llvm", llvm)
+    error_of(*words, id="input-missing", said="the corpus has not been traced")
 
 
 def test_a_trace_of_another_corpus_is_refused(corpus: Path, llvm: Path, tmp_path: Path) -> None:

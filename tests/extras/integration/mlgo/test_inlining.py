@@ -160,16 +160,8 @@ def test_an_embedded_policy_chooses_as_the_policy(trained: Path, clang: Path, tm
 def test_a_policy_of_the_other_problem_is_refused(corpus: Path, trained: Path, clang: Path, tmp_path: Path) -> None:
     policy = load_policy(trained / "policy.json")
     (tmp_path / "policy.json").write_text(msgspec.structs.replace(policy, problem="regalloc").to_text())
-    error_of(
-        "evaluate",
-        corpus,
-        "--policy",
-        tmp_path / "policy.json",
-        "--llvm",
-        clang,
-        id="input-invalid",
-        said=", and the corpus is for",
-    )
+    words = ("evaluate", corpus, "--policy", tmp_path / "policy.json", "--llvm", clang)
+    error_of(*words, id="input-invalid", said=", and the corpus is for")
 
 
 def test_a_policy_of_other_features_ends_the_compiler(corpus: Path, trained: Path, clang: Path, tmp_path: Path) -> None:

@@ -91,23 +91,19 @@ def test_what_a_class_and_its_function_share_is_said_once() -> None:
     assert (detail.before, detail.after) == ("(lhs, rhs, *, loc=None, ip=None)", "(rhs, lhs, *, loc=None, ip=None)")
 
 
-def test_what_only_the_function_of_an_operation_has_is_said_of_it() -> None:
-    other = SUB.replace("def sub(lhs, rhs,", "def sub(left, rhs,")
-    found = changes({OPS: FILES[OPS] + SUB}, {OPS: FILES[OPS] + other})
-    assert said(found) == [("breaking", "toy.sub", "sub()", "renamed: lhs → left")]
-
-
-def test_a_property_that_became_a_method_breaks() -> None:
-    method = SUB.replace("  @builtins.property\n  def lhs", "  def lhs")
-    found = changes({OPS: FILES[OPS] + SUB}, {OPS: FILES[OPS] + method})
-    assert said(found) == [("breaking", "toy.sub", "lhs", "a read-only attribute became a method")]
-
-
-def test_a_class_of_another_name_for_the_same_operation_breaks() -> None:
-    found = changes({OPS: FILES[OPS] + SUB}, {OPS: FILES[OPS] + SUB.replace("SubOp", "SubtractOp")})
-    assert [(change.name, change.details[0].text, change.details[0].after) for change in found] == [
-        ("toy.sub", "another class", "mlir.dialects.toy.SubtractOp")
-    ]
+@pytest.mark.parametrize(
+    ("old", "new", "expected", "after"),
+    [
+        ("def sub(lhs, rhs,", "def sub(left, rhs,", ("sub()", "renamed: lhs → left"), None),
+        ("  @builtins.property\n  def lhs", "  def lhs", ("lhs", "a read-only attribute became a method"), None),
+        ("SubOp", "SubtractOp", ("another class",), "mlir.dialects.toy.SubtractOp"),
+    ],
+    ids=["what only its function has is said of it", "a property became a method", "a class of another name"],
+)
+def test_what_of_an_operation_breaks(old: str, new: str, expected: tuple[str, ...], after: str | None) -> None:
+    found = changes({OPS: FILES[OPS] + SUB}, {OPS: FILES[OPS] + SUB.replace(old, new)})
+    assert said(found) == [("breaking", "toy.sub", *expected)]
+    assert after in (None, found[0].details[0].after)
 
 
 def test_adaptors_are_neither_operations_nor_changes() -> None:

@@ -65,15 +65,12 @@ def test_the_cache_keeps_a_bounded_number_of_wheels(wheels: tuple[str, str], cac
     assert {sha256_of(Path(wheel)) for wheel in wheels} <= set(kept)
 
 
-def test_the_same_wheel_twice_is_refused(wheels: tuple[str, str]) -> None:
-    refused(lambda: compare(None, wheels[0], wheels[0]), "option-invalid", "stand for the same")
-
-
 def test_a_copy_of_a_wheel_has_no_changes(wheels: tuple[str, str], tmp_path: Path) -> None:
     assert compare(None, wheels[0], str(make_bindings_wheel(tmp_path / "copy"))).summary() == "no change"
 
 
-def test_a_file_that_is_not_there_is_named(wheels: tuple[str, str]) -> None:
+def test_the_same_wheel_twice_and_a_file_that_is_not_there_are_refused(wheels: tuple[str, str]) -> None:
+    refused(lambda: compare(None, wheels[0], wheels[0]), "option-invalid", "stand for the same")
     refused(lambda: compare(None, wheels[0], "nothing.whl"), "input-missing", "no file nothing.whl")
 
 

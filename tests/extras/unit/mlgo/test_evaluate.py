@@ -60,12 +60,7 @@ TOO_FEW = "cheaper, but programs do not execute 0.1% fewer instructions: the def
         (LESS, LESS, LESS, "better than the default beyond the noise"),
         (LESS, SAME, None, "cheaper, but no instructions were counted (--programs): the default stays"),
         (LESS, SAME, SAME, TOO_FEW),
-        (
-            LESS,
-            SAME,
-            (-0.03, -0.0005),
-            "cheaper, but programs do not execute 0.1% fewer instructions: the default stays",
-        ),
+        (LESS, SAME, (-0.03, -0.0005), TOO_FEW),
         (LESS, SAME, MORE, TOO_FEW),
         (LESS, MORE, LESS, "cheaper, but its code is larger beyond the noise: the default stays"),
         (SAME, LESS, LESS, "not better than the default beyond the noise: the default stays"),

@@ -17,10 +17,9 @@ from mlir_release.extras.mlgo.evaluate import Evaluation
 from mlir_release.extras.mlgo.problems import INLINING
 from mlir_release.extras.mlgo.report import load_result, report
 from mlir_release.extras.mlgo.training.trace import save_decisions
-from mlir_release.ground.errors import UsageError
 from tests.extras.unit.mlgo.policy_factory import DIGEST, FEATURES, decision, training
 from tests.extras.unit.mlgo.test_evaluate import LESS, SAME, evaluation
-from tests.refusals import refused
+from tests.refusals import check_error, refused
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -120,7 +119,5 @@ def test_a_training_that_is_not_there_is_refused(tmp_path: Path) -> None:
     (tmp_path / Trace.FILE).write_text(TRACE.to_text())
     save_decisions(tmp_path, [(decision([1, 0, 0, 0.5, 0]), 0)])
     words = ["report", str(tmp_path), "--training", str(tmp_path / "gone.json"), "-o", str(tmp_path / "out")]
-    error = CliRunner().invoke(app, ["mlgo", *words]).exception
-    assert isinstance(error, UsageError)
-    assert (error.id, error.what) == ("input-missing", "there is no training to show")
+    check_error(CliRunner().invoke(app, ["mlgo", *words]).exception, "input-missing", "there is no training to show")
     assert not (tmp_path / "out").exists()
