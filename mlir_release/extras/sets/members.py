@@ -106,7 +106,9 @@ def listed(member: SetMember, upstream: Upstream) -> Versions:
         chosen = [link for link in links[version] if _is_for(link.filename, pythons)]
         return {link.url: _entry(name, link, scratch) for link in chosen}
 
-    llvm, left_out = _written(member.llvm, links) if member.llvm else _pinned(member, links, upstream)
+    known = _written(member.llvm, links) if member.llvm else _pinned(member, links, upstream)
+    llvm = {version: sha for version, (sha, _) in known.items() if sha}
+    left_out = {version: why for version, (_, why) in known.items() if why}
     return Versions(name=name, llvm=llvm, left_out=left_out, wheels=wheels)
 
 
@@ -115,32 +117,30 @@ def _is_for(filename: str, pythons: Sequence[CPython]) -> bool:
     return not pythons or any(fits(filename, python, platform) for python in pythons for platform in platforms)
 
 
-def _written(pattern: str, links: Mapping[str, Sequence[_Link]]) -> tuple[dict[str, str], dict[str, str]]:
-    """The LLVM of each version, as its METADATA has it; and why others are left out."""
-    found, left_out = {}, {}
+def _written(pattern: str, links: Mapping[str, Sequence[_Link]]) -> dict[str, tuple[str, str]]:
+    """The LLVM of each version, as its METADATA has it; or why that is not known."""
+    known = {}
     for version, (link, *_) in links.items():
         with scratch_folder("set") as folder:
             match = re.search(pattern, _metadata(link, folder).decode(errors="replace"))
-        if match and re.fullmatch("[0-9a-f]{40}", match[1] or ""):
-            found[version] = match[1]
-        else:
-            left_out[version] = "its METADATA names no LLVM commit"
-    return found, left_out
+        is_commit = match is not None and re.fullmatch("[0-9a-f]{40}", match[1] or "")
+        known[version] = (match[1], "") if match and is_commit else ("", "its METADATA names no LLVM commit")
+    return known
 
 
-def _pinned(member: SetMember, versions: Iterable[str], upstream: Upstream) -> tuple[dict[str, str], dict[str, str]]:
+def _pinned(member: SetMember, versions: Iterable[str], upstream: Upstream) -> dict[str, tuple[str, str]]:
     """As :func:`_written`, by the project's pin; of a fork's commit with patches it is the upstream's below them."""
     source, _, path = parse(member.pin_of)
     project = RecognisedProject(source, path)
+    known: dict[str, tuple[str, str]] = {}
     commits: dict[str, list[str]] = {}
-    found, left_out = {}, {}
     for version in versions:
         refs = member.refs_of(version)
         at = [project.in_history(ref) for ref in refs or ()]
         if refs is None:
-            left_out[version] = "the set file says nothing of such versions"
+            known[version] = "", "the set file says nothing of such versions"
         elif not all(at):
-            left_out[version] = f"{project.name} has no commit {refs[at.index('')]}"
+            known[version] = "", f"{project.name} has no commit {refs[at.index('')]}"
         else:
             commits[version] = at
     if commits:
@@ -156,13 +156,11 @@ def _pinned(member: SetMember, versions: Iterable[str], upstream: Upstream) -> t
             return "", error.what
 
     for version, at in commits.items():
-        llvms = dict.fromkeys(map(llvm_at, at))
-        bumped = "LLVM was bumped when it was built" if len(llvms) > 1 else ""
-        if why := next((why for _, why in llvms if why), bumped):
-            left_out[version] = why
-        else:
-            ((found[version], _),) = llvms
-    return found, left_out
+        llvms = list(dict.fromkeys(map(llvm_at, at)))
+        unknown = [(sha, why) for sha, why in llvms if why]
+        bumped = [("", "LLVM was bumped when it was built")] if len(llvms) > 1 else []
+        known[version] = [*unknown, *bumped, *llvms][0]
+    return known
 
 
 def _folder(url: str) -> list[_Link]:
