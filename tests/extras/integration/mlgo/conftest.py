@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
 from mlir_release.builder.sdk.sources.debian import DebianPackages
 from mlir_release.cli.app import app
+from mlir_release.extras.mlgo.corpora.corpus import load_corpus
 from mlir_release.ground.storage.cache import cache_directory
 from tests.refusals import check_error
 
@@ -140,6 +143,23 @@ def use_clang(packages: DebianPackages, monkeypatch: pytest.MonkeyPatch) -> Path
 def clang(packages: DebianPackages, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The newest LLVM with its real clang."""
     return use_clang(packages, monkeypatch)
+
+
+@pytest.fixture
+def trainer() -> tuple[str, ...]:
+    """The options of the real google/ml-compiler-opt."""
+    names = ("ML_COMPILER_OPT", "ML_COMPILER_OPT_PYTHON")
+    if not all(os.environ.get(name) for name in names):
+        pytest.skip(f"ML-COMPILER-OPT IS NOT TESTED HERE: {' and '.join(names)} do not name it")
+    checkout, python = (os.environ[name] for name in names)
+    return ("--ml-compiler-opt", checkout, "--python", python)
+
+
+def make_inlining(corpus: Path) -> None:
+    """Make a corpus one for inlining, by its file alone."""
+    whole = load_corpus(corpus)
+    modules = tuple(msgspec.structs.replace(module, flags=()) for module in whole.modules)
+    (corpus / "corpus.json").write_text(msgspec.structs.replace(whole, problem="inlining", modules=modules).to_text())
 
 
 @pytest.fixture

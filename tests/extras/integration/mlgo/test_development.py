@@ -10,7 +10,6 @@ import gzip
 import os
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from mlir_release.builder.sdk.sources.releases import find_release
@@ -21,7 +20,7 @@ from mlir_release.extras.mlgo.toolchain import Toolchain
 from mlir_release.extras.mlgo.training.development import TFLite, link
 from mlir_release.ground.errors import MachineError
 from mlir_release.ground.storage.cache import cache_directory
-from tests.extras.integration.mlgo.conftest import error_of, mlgo, said
+from tests.extras.integration.mlgo.conftest import error_of, make_inlining, mlgo, said
 
 LOG = Path(__file__).parents[2] / "unit" / "mlgo" / "eviction.log.gz"
 
@@ -88,10 +87,7 @@ def test_a_stock_compiler_has_no_development_mode(corpus: Path, llvm: Path) -> N
 
 
 def test_an_inliner_needs_no_development_mode(corpus: Path, llvm: Path, logging: Path) -> None:
-    whole = load_corpus(corpus)
-    modules = tuple(msgspec.structs.replace(module, flags=()) for module in whole.modules)
-    inlining = msgspec.structs.replace(whole, problem="inlining", modules=modules)
-    (corpus / "corpus.json").write_text(inlining.to_text())
+    make_inlining(corpus)
     done = mlgo("trace", corpus, "--llvm", llvm, "--development", logging)
     assert (done.exit_code, "is for --problem regalloc" in done.output) == (2, True)
 
@@ -143,16 +139,13 @@ def test_a_compiler_in_development_mode_tells_its_defaults_choices(
 
 
 @pytest.mark.slow
-def test_ppo_goes_on_from_a_clone_of_the_default(corpus: Path, clang: Path, development: Path, tmp_path: Path) -> None:
-    names = ("ML_COMPILER_OPT", "ML_COMPILER_OPT_PYTHON")
-    if not all(os.environ.get(name) for name in names):
-        pytest.skip(f"PPO IS NOT TESTED HERE: {' and '.join(names)} do not name ml-compiler-opt")
-    checkout, python = (os.environ[name] for name in names)
+def test_ppo_goes_on_from_a_clone_of_the_default(
+    corpus: Path, clang: Path, development: Path, trainer: tuple[str, ...], tmp_path: Path
+) -> None:
     said(mlgo("trace", corpus, "--llvm", clang, "--development", development, "--json"))
     done = said(
         mlgo(
-            "clone", corpus, "-o", tmp_path / "run", "--llvm", clang,
-            "--ml-compiler-opt", checkout, "--python", python, "--iterations", "200",
+            "clone", corpus, "-o", tmp_path / "run", "--llvm", clang, *trainer, "--iterations", "200",
             "--development", development, "--ppo-iterations", "2", "--json",
         )
     )  # fmt: skip
@@ -160,5 +153,5 @@ def test_ppo_goes_on_from_a_clone_of_the_default(corpus: Path, clang: Path, deve
     assert all(-10 < reward < 1 for reward in done["rewards"])
     model = done["reinforced"]
     assert model == str(tmp_path / "run" / "ppo" / "saved_policy")
-    evaluated = said(mlgo("evaluate", corpus, "--policy", model, "--python", python, "--llvm", clang, "--json"))
+    evaluated = said(mlgo("evaluate", corpus, "--policy", model, *trainer[2:], "--llvm", clang, "--json"))
     assert sum(row["policy"]["decisions"] for row in evaluated["modules"]) > 10

@@ -5,11 +5,9 @@ A machine has them if ``ML_COMPILER_OPT`` names a checkout and ``ML_COMPILER_OPT
 
 from __future__ import annotations
 
-import os
 import subprocess
 from typing import TYPE_CHECKING
 
-import msgspec
 import pytest
 
 from mlir_release.builder.sdk.sources.releases import find_release
@@ -19,7 +17,7 @@ from mlir_release.extras.mlgo.corpora.cc1 import generating
 from mlir_release.extras.mlgo.corpora.corpus import Selection, load_corpus, make_corpus
 from mlir_release.extras.mlgo.toolchain import Toolchain
 from mlir_release.ground.storage.cache import cache_directory
-from tests.extras.integration.mlgo.conftest import error_of, mlgo, said
+from tests.extras.integration.mlgo.conftest import error_of, make_inlining, mlgo, said
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,15 +28,6 @@ def corpus(build: Path, clang: Path, tmp_path: Path) -> Path:
     make_corpus(build, tmp_path / "corpus", Toolchain(clang), Selection(share=0.4))
     said(mlgo("trace", tmp_path / "corpus", "--llvm", clang, "--json"))
     return tmp_path / "corpus"
-
-
-@pytest.fixture
-def trainer() -> tuple[str, ...]:
-    names = ("ML_COMPILER_OPT", "ML_COMPILER_OPT_PYTHON")
-    if not all(os.environ.get(name) for name in names):
-        pytest.skip(f"ML-COMPILER-OPT IS NOT TESTED HERE: {' and '.join(names)} do not name it")
-    checkout, python = (os.environ[name] for name in names)
-    return ("--ml-compiler-opt", checkout, "--python", python)
 
 
 def test_the_heuristic_is_cloned_into_a_saved_model(
@@ -86,15 +75,12 @@ def test_code_is_generated_for_the_trainer_as_llc_generates_it(corpus: Path, cla
 
 
 def test_options_of_the_other_trainer_are_refused(corpus: Path, clang: Path, tmp_path: Path) -> None:
-    words = ("train", corpus, "-o", tmp_path / "run", "--llvm", clang)
-    elsewhere = (*words, "--trainer", "ml-compiler-opt", "--ml-compiler-opt", tmp_path)
+    words = (corpus, "-o", tmp_path / "run", "--llvm", clang)
+    elsewhere = ("clone", *words, "--ml-compiler-opt", tmp_path)
     assert mlgo(*elsewhere, "--pairs", "2").exit_code == 2
-    assert mlgo(*words, "--iterations", "3").exit_code == 2
-    error_of(*elsewhere, id="input-missing")
-    whole = load_corpus(corpus)
-    modules = tuple(msgspec.structs.replace(module, flags=()) for module in whole.modules)
-    inlining = msgspec.structs.replace(whole, problem="inlining", modules=modules)
-    (corpus / "corpus.json").write_text(inlining.to_text())
-    assert mlgo(*elsewhere).exit_code == 2
-    assert "is for --problem regalloc" in mlgo(*elsewhere).output
+    assert mlgo("train", *words, "--iterations", "3").exit_code == 2
+    error_of(*elsewhere, id="input-missing", said="this is no checkout")
+    make_inlining(corpus)
+    done = mlgo(*elsewhere)
+    assert (done.exit_code, "is for --problem regalloc" in done.output) == (2, True)
     assert not (tmp_path / "run").exists()
