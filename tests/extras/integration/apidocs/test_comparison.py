@@ -24,6 +24,8 @@ from tests.wheel_factory import REVISION, TAG
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.usefixtures("cache")
+
 NEWER = "snapshot-20261120.03"
 TOY = "mlir/dialects/toy.py"
 
@@ -43,12 +45,6 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Stage:
         upload(Draft.load(stage.forge, tag), stage.dist / tag)
         publish(Draft.load(stage.forge, tag))
     return stage
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("MLIR_RELEASE_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
 
 
 def test_the_wheels_of_two_releases_are_compared(stage: Stage) -> None:

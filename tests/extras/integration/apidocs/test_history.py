@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+pytestmark = pytest.mark.usefixtures("cache")
+
 TOY = "mlir/dialects/toy.py"
 OTHER = {TOY: FILES[TOY].replace("def helper(values", "def helper(operation")}
 TAGS = [f"snapshot-202611{day:02d}.01" for day in range(10, 20)]
@@ -44,12 +46,6 @@ def chain(folder: Path, *changed: Mapping[str, str]) -> tuple[Channel, Channel]:
 def outlines(cache: Path) -> dict[str, int]:
     """What was read of wheels, and when."""
     return {path.name: path.stat().st_mtime_ns for path in (cache / "apis").iterdir()}
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("MLIR_RELEASE_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
 
 
 def test_a_release_says_what_changed_since_the_one_before(tmp_path: Path) -> None:

@@ -1,17 +1,2 @@
-"""What is read of invented wheels is not kept in the user's cache."""
-
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _cache_of_the_module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MLIR_RELEASE_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
+from tests.extras.api_cache import _cache_of_the_module as _cache_of_the_module
+from tests.extras.api_cache import cache as cache

@@ -17,11 +17,7 @@ from tests.bindings_factory import FILES, make_bindings_wheel
 from tests.refusals import refused
 from tests.wheel_factory import make_wheel
 
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("MLIR_RELEASE_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
+pytestmark = pytest.mark.usefixtures("cache")
 
 
 @pytest.fixture
