@@ -108,7 +108,10 @@ def test_the_command_prints_text_and_json_and_writes_markdown(stage: Stage, tmp_
 def test_without_an_extra_that_compares_the_command_says_what_to_install(
     stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
-    (tmp_path / "mlir_release-99.dist-info").mkdir()  # the first of a name on the path counts
+    info = tmp_path / "mlir_release-99.dist-info"  # the first of a name on the path counts
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mlir-release\nVersion: 99\n")
+    (info / "entry_points.txt").write_text(f"[{plugins.COMMANDS}]\ncost = mlir_release.extras.cost.command:cost\n")
     monkeypatch.syspath_prepend(tmp_path)
     plugins.plugins.cache_clear()
     request.addfinalizer(plugins.plugins.cache_clear)
