@@ -25,7 +25,7 @@ from mlir_release.ground.python.platforms import Platform, PlatformTag
 from mlir_release.release.forge.files import settings_of_branch
 from mlir_release.release.forge.open import github_of
 from mlir_release.release.judging.signed import AS_DECLARED, SignedBy
-from mlir_release.release.latest.catalogue import Catalogue, CatalogueEntry, read_index
+from mlir_release.release.latest.catalogue import Catalogue, read_index
 from mlir_release.release.latest.reverts import note_of
 from mlir_release.release.model.yanks import newest_tag
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from mlir_release.ground.python.cpython import CPython
     from mlir_release.release.forge.base import Forge
+    from mlir_release.release.model.release_index import CatalogueEntry
     from mlir_release.release.model.release_tags import Kind
 
 #: On each side, so many releases are compared with a commit until one is in its history, or has it in its own.

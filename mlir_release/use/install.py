@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from mlir_release.ground.python.pythons import Python
     from mlir_release.release.forge.base import Forge
-    from mlir_release.release.latest.catalogue import CatalogueEntry
     from mlir_release.release.model.manifest import Manifest, WheelEntry
+    from mlir_release.release.model.release_index import CatalogueEntry
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -45,21 +45,13 @@ from mlir_release.release.forge.base import Forge, public_name
 from mlir_release.release.index import simple
 from mlir_release.release.index.documents import DOCUMENTS
 from mlir_release.release.index.drawing import copy_script, icon, style
-from mlir_release.release.index.observe import (
-    ARCHIVE_NAME,
-    SERVED_LIMIT,
-    KnownRelease,
-    observe,
-    pack,
-    read_served,
-    unpack,
-)
+from mlir_release.release.index.observe import ARCHIVE_NAME, SERVED_LIMIT, observe, pack, read_served, unpack
 from mlir_release.release.index.pages import Pages
 from mlir_release.release.index.site import Channel, Published, SiteOptions
 from mlir_release.release.instructions import lockfiles
 from mlir_release.release.instructions.stand_ins import FOLDER as BESIDE
 from mlir_release.release.instructions.stand_ins import beside, stand_ins
-from mlir_release.release.judging.signed import AS_DECLARED, SignedBy, is_required
+from mlir_release.release.judging.signed import AS_DECLARED, KnownManifest, SignedBy, is_required
 from mlir_release.release.judging.status import make_status
 from mlir_release.release.judging.status_facts import observe_status
 from mlir_release.release.latest.catalogue import Catalogue, learnt_here, need_signed, read_signed
@@ -233,7 +225,7 @@ def _scratch_beside(output: Path) -> Iterator[Path]:
         ) from error
 
 
-def read_known(forge: Forge, output: Path, base_url: str, scratch: Path) -> Mapping[str, KnownRelease]:
+def read_known(forge: Forge, output: Path, base_url: str, scratch: Path) -> Mapping[str, KnownManifest]:
     """The releases that the pages in ``output`` show; if it has none, those that are served at ``base_url``.
 
     A forge in a folder is asked again instead: its pages may never have been served.

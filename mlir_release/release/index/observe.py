@@ -5,15 +5,13 @@ from __future__ import annotations
 import gzip
 import json
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from mlir_release.ground.console import console
 from mlir_release.ground.documents.decode import MalformedError, from_large_json
-from mlir_release.ground.documents.digests import sha256_of
 from mlir_release.ground.documents.times import format_time, parse_time
 from mlir_release.ground.errors import ReleaseError, VerificationError
 from mlir_release.ground.storage.archives import ArchiveError, gunzip
@@ -21,7 +19,7 @@ from mlir_release.ground.storage.download import download
 from mlir_release.ground.storage.files import read_document
 from mlir_release.release.forge.files import read_yanks
 from mlir_release.release.index.site import Published
-from mlir_release.release.judging.signed import AS_DECLARED, Manifests, SignedBy
+from mlir_release.release.judging.signed import AS_DECLARED, KnownManifest, Manifests, SignedBy
 from mlir_release.release.model.manifest import MANIFEST_NAME, Manifest
 from mlir_release.release.provenance.policy import BUNDLE_SUFFIX
 from mlir_release.release.transaction.ledger import FEW, Ledger
@@ -48,22 +46,7 @@ ARCHIVE_NAME = "manifests.json.gz"
 _LIMIT, SERVED_LIMIT = 128 << 20, 32 << 20
 
 
-@dataclass(frozen=True)
-class KnownRelease:
-    """A release that the pages show already."""
-
-    manifest: Manifest
-    text: str  #: of the manifest
-    published_at: datetime
-    bundle: bytes | None = None  #: of the manifest's signature
-
-    @cached_property
-    def digest(self) -> str:
-        """SHA-256 of the text."""
-        return sha256_of(self.text)
-
-
-class _Row(Struct, frozen=True, kw_only=True):
+class _ArchivedRelease(Struct, frozen=True, kw_only=True):
     tag: str
     published_at: str
     sha256: str
@@ -73,7 +56,7 @@ class _Row(Struct, frozen=True, kw_only=True):
 
 class _Archive(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
     source: str
-    releases: tuple[_Row, ...]
+    releases: tuple[_ArchivedRelease, ...]
 
 
 def pack(source: str, published: Iterable[Published]) -> bytes:
@@ -92,7 +75,7 @@ def pack(source: str, published: Iterable[Published]) -> bytes:
     return gzip.compress(json.dumps(data).encode(), mtime=0)
 
 
-def unpack(content: bytes | None, source: str) -> Mapping[str, KnownRelease]:
+def unpack(content: bytes | None, source: str) -> Mapping[str, KnownManifest]:
     """The releases in a file of :func:`pack` by their tags: nothing, with a warning, unless it is whole and of
     ``source``."""
     if content is None:
@@ -108,7 +91,8 @@ def unpack(content: bytes | None, source: str) -> Mapping[str, KnownRelease]:
     for row in found.releases:
         with suppress(ReleaseError, ValueError):  # a row without the manifest that it says is left out
             manifest = Manifest.from_text(row.manifest, where=ARCHIVE_NAME)
-            entry = KnownRelease(manifest, row.manifest, parse_time(row.published_at), row.bundle.encode() or None)
+            bundle, when = row.bundle.encode() or None, parse_time(row.published_at)
+            entry = KnownManifest(manifest=manifest, text=row.manifest, bundle=bundle, published_at=when)
             if entry.digest == row.sha256 and manifest.tag == row.tag:
                 known[row.tag] = entry
     return known
@@ -130,7 +114,7 @@ def read_served(base_url: str, scratch: Path) -> bytes | None:
 
 def observe(
     ledger: Ledger,
-    known: Mapping[str, KnownRelease],
+    known: Mapping[str, KnownManifest],
     scratch: Path,
     *,
     required: bool = False,
@@ -159,10 +143,10 @@ def observe(
         entry = _read(forge, tag, there[tag][0], scratch, manifests, whole=len(new) <= FEW)
         if entry is not None:
             found.append(_published(forge, entry, yanks))
-    return found, tuple(release.manifest.tag for release in found[len(same) :])
+    return found, tuple(release.tag for release in found[len(same) :])
 
 
-def _holds(entry: KnownRelease, when: datetime, digest: str, manifests: Manifests) -> bool:
+def _holds(entry: KnownManifest, when: datetime | None, digest: str, manifests: Manifests) -> bool:
     """Whether a known manifest is the release's, as the forge lists it, or else as its signature proves.
 
     :param when: the release was published. Of another time: the tag was released again, in a repository made anew.
@@ -173,14 +157,14 @@ def _holds(entry: KnownRelease, when: datetime, digest: str, manifests: Manifest
         return False
     try:
         if not digest and manifests.is_signed(entry.manifest):
-            manifests.check(entry.manifest, entry.text.encode(), entry.bundle)
+            manifests.check(entry)
     except VerificationError as error:
-        console.warn(f"{entry.manifest.tag}: {error.what}; its manifest is read again")
+        console.warn(f"{entry.tag}: {error.what}; its manifest is read again")
         return False
     return True
 
 
-def published_tags(ledger: Ledger, known: Mapping[str, KnownRelease]) -> Mapping[str, tuple[datetime, str]]:
+def published_tags(ledger: Ledger, known: Mapping[str, KnownManifest]) -> Mapping[str, tuple[datetime | None, str]]:
     """The release tags that are published: when, and the digest of the manifest as far as the forge lists it."""
     found = ledger.published({tag: entry.manifest.created for tag, entry in known.items()})
     return {
@@ -192,8 +176,8 @@ def published_tags(ledger: Ledger, known: Mapping[str, KnownRelease]) -> Mapping
 
 
 def _read(
-    forge: Forge, tag: str, when: datetime, scratch: Path, manifests: Manifests, *, whole: bool
-) -> KnownRelease | None:
+    forge: Forge, tag: str, when: datetime | None, scratch: Path, manifests: Manifests, *, whole: bool
+) -> KnownManifest | None:
     """A published release's manifest, from its public address; None, with a warning, if it has none that counts.
 
     :param when: it was published
@@ -203,8 +187,8 @@ def _read(
     if found is None:
         return None
     if whole and (release := forge.published(tag)) is not None:
-        _check_whole(release, found.content, found.manifest)
-    return KnownRelease(found.manifest, found.content.decode(), when, found.bundle)
+        _check_whole(release, found)
+    return replace(found, published_at=when)
 
 
 def _needed(manifest: Manifest) -> set[str]:
@@ -216,12 +200,11 @@ def _needed(manifest: Manifest) -> set[str]:
     return files | locks | bundles | {file.provenance for file in manifest.files} - {""}
 
 
-def _check_whole(release: Release, content: bytes, manifest: Manifest) -> None:
+def _check_whole(release: Release, known: KnownManifest) -> None:
     asset = release.asset(MANIFEST_NAME)
-    digest = sha256_of(content)
-    if asset is not None and asset.sha256 != digest:
-        raise asset_corrupt(release.tag, asset, digest)
-    if missing := sorted(_needed(manifest) - {asset.name for asset in release.assets}):
+    if asset is not None and asset.sha256 != known.digest:
+        raise asset_corrupt(release.tag, asset, known.digest)
+    if missing := sorted(_needed(known.manifest) - {asset.name for asset in release.assets}):
         raise VerificationError(
             "release-tampered",
             f"{release.tag} is published, but lacks {missing[0]}",
@@ -231,15 +214,12 @@ def _check_whole(release: Release, content: bytes, manifest: Manifest) -> None:
         )
 
 
-def _published(forge: Forge, entry: KnownRelease, yanks: tuple[Yank, ...]) -> Published:
-    tag = entry.manifest.tag
+def _published(forge: Forge, entry: KnownManifest, yanks: tuple[Yank, ...]) -> Published:
+    tag = entry.tag
     return Published(
-        manifest=entry.manifest,
-        text=entry.text,
+        **{each.name: getattr(entry, each.name) for each in fields(entry)},
         page_url=forge.page_url(tag),
-        published_at=entry.published_at,
         urls={name: forge.file_url(tag, name) for name in _needed(entry.manifest)},
         yanks=tuple(yank for yank in yanks if yank.tag == tag),
-        bundle=entry.bundle,
         folder=forge.published_folder(tag),
     )

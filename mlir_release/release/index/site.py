@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from packaging.version import Version
 
 from mlir_release.builder.model.orders import NOTICE
-from mlir_release.ground.documents.digests import sha256_of
 from mlir_release.ground.python.platforms import Platform, PlatformTag
+from mlir_release.release.judging.signed import KnownManifest
 from mlir_release.release.model.release_settings import LINKED_DAYS
 from mlir_release.release.model.release_tags import Kind, ReleaseTag, parse_release_tag
 from mlir_release.release.model.yanks import Yank, newest_tag, yank_reason
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.release.index.documents import Documents
-    from mlir_release.release.model.manifest import Manifest, WheelEntry
+    from mlir_release.release.model.manifest import WheelEntry
 
 #: Each kind's folder on the site.
 FOLDERS: Mapping[Kind, str] = {"snapshot": "snapshots", "numbered": "releases"}
@@ -52,27 +52,14 @@ class WheelLink:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Published:
+class Published(KnownManifest):
     """A published release."""
 
-    manifest: Manifest
-    text: str  #: its release.json, as it is on the forge
-    page_url: str  #: on the forge
     published_at: datetime
+    page_url: str  #: on the forge
     urls: Mapping[str, str]  #: asset name -> URL
     yanks: tuple[Yank, ...] = field(default=())  #: those of this release
-    bundle: bytes | None = None  #: of the manifest's signature
     folder: Path | None = None  #: of its files, where the forge is on this machine; their URLs may not be served yet
-
-    @property
-    def tag(self) -> str:
-        """The release's tag."""
-        return self.manifest.tag
-
-    @cached_property
-    def digest(self) -> str:
-        """SHA-256 of its release.json."""
-        return sha256_of(self.text)
 
     @cached_property
     def order(self) -> ReleaseTag:

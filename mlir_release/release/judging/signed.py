@@ -23,6 +23,7 @@ from mlir_release.release.transaction.release_assets import (
 )
 
 if TYPE_CHECKING:
+    from datetime import datetime
     from pathlib import Path
 
     from mlir_release.release.forge.base import Forge, Release
@@ -104,8 +105,8 @@ class Signatures:
 
     def bundle(self, name: str) -> bytes | None:
         """The content of a file's bundle; None if there is none."""
-        asset = self._remote.release.asset(name + BUNDLE_SUFFIX)
-        return self._remote.content(asset) if asset is not None and asset.complete else None
+        asset = self._remote.complete(BUNDLE_SUFFIX).get(name)
+        return self._remote.content(asset) if asset is not None else None
 
     def check(self, name: str, sha256: str) -> Signer:
         """Check a file of the release. :raises VerificationError: ``signature-invalid``"""
@@ -235,12 +236,23 @@ def signs_itself(forge: Forge, repository: str) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FetchedManifest:
-    """The manifest of a published release, which was checked."""
+class KnownManifest:
+    """The manifest of a published release, and all that is known of it; it is read once, and checked as it is."""
 
-    content: bytes
     manifest: Manifest
-    bundle: bytes | None  #: None: nobody has to have signed it
+    text: str
+    bundle: bytes | None = None  #: of its signature; None: nobody has to have signed it
+    published_at: datetime | None = None  #: None: nobody asked
+
+    @property
+    def tag(self) -> str:
+        """The release's tag."""
+        return self.manifest.tag
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of its text."""
+        return sha256_of(self.text)
 
 
 class Manifests:
@@ -272,14 +284,13 @@ class Manifests:
         """Whether there must be a bundle. :raises VerificationError: ``provenance-missing``"""
         return self._policy(manifest) is not None
 
-    def check(self, manifest: Manifest, content: bytes, bundle: bytes | None) -> None:
-        """Check the manifest's text against its bundle. :raises VerificationError: ``signature-invalid``"""
-        policy = self._policy(manifest)
+    def check(self, known: KnownManifest) -> None:
+        """Check a manifest against its bundle. :raises VerificationError: ``signature-invalid``"""
+        policy = self._policy(known.manifest)
         if policy is not None:
-            subject = Subject(name=MANIFEST_NAME, sha256=sha256_of(content))
-            verify_file(subject, bundle, policy, self._trust)
+            verify_file(Subject(name=MANIFEST_NAME, sha256=known.digest), known.bundle, policy, self._trust)
 
-    def fetch(self, tag: str, folder: Path, *, otherwise: str) -> FetchedManifest | None:
+    def fetch(self, tag: str, folder: Path, *, otherwise: str) -> KnownManifest | None:
         """Read a manifest from its public address; None, with a warning, if the release has none that counts.
 
         Where releases must be signed, whoever can push can publish one by hand, and must not keep the others from
@@ -294,16 +305,18 @@ class Manifests:
         if not forge.fetch_published(tag, MANIFEST_NAME, place):
             console.warn(f"{tag} is published without {MANIFEST_NAME}; {otherwise}")
             return None
-        content, bundle, manifest = read_document(place), None, None
+        content, known = read_document(place), None
         try:
             manifest = parse_manifest(content, tag, where=forge.file_url(tag, MANIFEST_NAME))
+            known = KnownManifest(manifest=manifest, text=content.decode())
             if self.is_signed(manifest):
                 beside = place.with_name(MANIFEST_NAME + BUNDLE_SUFFIX)
-                bundle = read_document(beside) if forge.fetch_published(tag, beside.name, beside) else None
-                self.check(manifest, content, bundle)
+                if forge.fetch_published(tag, beside.name, beside):
+                    known = replace(known, bundle=read_document(beside))
+                self.check(known)
         except VerificationError as error:
-            if manifest is None and not self.required:
+            if known is None and not self.required:
                 raise
             console.warn(f"{tag}: {error.what} ({error.why}); {otherwise}")
             return None
-        return FetchedManifest(content=content, manifest=manifest, bundle=bundle)
+        return known

@@ -52,23 +52,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from mlir_release.release.latest.latest import Head
-    from mlir_release.release.model.release_index import IndexRow, Listed, MonthIndex, OlderMonth, WheelShape
+    from mlir_release.release.model.release_index import CatalogueEntry, MonthIndex, OlderMonth
 
 Document = TypeVar("Document")
-
-
-@dataclass(frozen=True, kw_only=True)
-class CatalogueEntry:
-    """A release of the catalogue."""
-
-    row: IndexRow
-    wheels: tuple[WheelShape, ...]
-    yanked: str | None = None  #: the reason; None: it is not yanked
-
-    @property
-    def tag(self) -> str:
-        """The release's tag."""
-        return self.row.tag
 
 
 @dataclass(frozen=True)
@@ -83,7 +69,7 @@ class Catalogue:
     read_month: Callable[[OlderMonth], bytes | None] = field(repr=False)
     where: str = ""  #: for errors
     files: Mapping[str, bytes] = field(default_factory=dict, repr=False)  #: the signed documents, as they were read
-    _months: dict[str, list[Listed]] = field(init=False, repr=False, compare=False, default_factory=dict)
+    _months: dict[str, list[CatalogueEntry]] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     @property
     def learnt(self) -> tuple[Quality, str]:
@@ -97,9 +83,9 @@ class Catalogue:
 
     def walk(self) -> Iterator[CatalogueEntry]:
         """All releases, the last one first. Months are read as far as the releases are consumed."""
-        yield from map(self._entry, listed(self.index))
+        yield from listed(self.index, self.index.yanked)
         for month in self.index.months:
-            yield from map(self._entry, self.month(month))
+            yield from self.month(month)
 
     def of_kind(self, kind: Kind) -> list[CatalogueEntry]:
         """The releases of a kind, oldest first: by their tags, which snapshots get in order."""
@@ -108,10 +94,10 @@ class Catalogue:
     def find(self, tag: str) -> CatalogueEntry | None:
         """A release by its tag. One month is read at most."""
         month = next((month for month in self.index.months if tag in month.tags), None)
-        found = listed(self.index) if month is None else self.month(month)
-        return next((self._entry(each) for each in found if each[0].tag == tag), None)
+        found = listed(self.index, self.index.yanked) if month is None else self.month(month)
+        return next((each for each in found if each.tag == tag), None)
 
-    def month(self, month: OlderMonth) -> list[Listed]:
+    def month(self, month: OlderMonth) -> list[CatalogueEntry]:
         """The releases of an older month.
 
         :raises VerificationError: ``tampered``, ``file-damaged``: it is not the one that the head names
@@ -122,12 +108,8 @@ class Catalogue:
             part: MonthIndex = parsed(parse_month, content, name, where=self.where)
             if part.month != month.month or tuple(row.tag for row in part.releases) != month.tags:
                 raise _tampered(f"{name} has other releases than {INDEX_NAME} says", self.where, "the two do not fit")
-            self._months[month.month] = listed(part)
+            self._months[month.month] = listed(part, self.index.yanked)
         return self._months[month.month]
-
-    def _entry(self, each: Listed) -> CatalogueEntry:
-        row, wheels = each
-        return CatalogueEntry(row=row, wheels=wheels, yanked=self.index.yanked.get(row.tag))
 
 
 def read_index(forge: Forge, signed_by: SignedBy = AS_DECLARED) -> Catalogue:

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
     from pathlib import Path
 
-    from mlir_release.release.model.release_index import Listed, ReleaseIndex
+    from mlir_release.release.model.release_index import CatalogueEntry, ReleaseIndex
     from mlir_release.release.model.yanks import Yank
 
 
@@ -229,12 +229,12 @@ def renew_index(
     :param newest: of the newest snapshot, which was read already
     """
     rows, months = (listed(before.index), before.index.months) if before is not None else ([], ())
-    known = {row.tag: parse_time(row.created_at) for row, _ in rows}
+    known = {each.tag: parse_time(each.row.created_at) for each in rows}
     known |= {tag: parse_time(f"{month.month}-01T00:00:00Z") for month in months for tag in month.tags}
     there = ledger.published(known).keys()
     with scratch_folder("index") as folder:
 
-        def read(tags: AbstractSet[str]) -> list[Listed]:
+        def read(tags: AbstractSet[str]) -> list[CatalogueEntry]:
             names = sorted(set(tags) - {newest.tag})
             with console.waiting(f"read the manifests of {len(names)} releases"):
                 found = [manifests.fetch(tag, folder, otherwise="the index leaves it out") for tag in names]
@@ -242,7 +242,7 @@ def renew_index(
             return [*map(list_release, read), *([list_release(newest)] if newest.tag in tags else [])]
 
         rows += read(there - known.keys())
-        changed = {row.created_at[:7] for row, _ in rows}
+        changed = {each.row.created_at[:7] for each in rows}
         older = [month for month in months if month.month not in changed and there >= set(month.tags)]
         for month in (month for month in months if month not in older):
             assert before is not None
@@ -252,7 +252,7 @@ def renew_index(
                 console.warn(f"{error.what} ({error.why}); the manifests of its releases are read again")
                 rows += read(there & set(month.tags))
     return write_index(
-        [each for each in rows if each[0].tag in there],
+        [each for each in rows if each.tag in there],
         repository=repository,
         upstream=newest.upstream,
         yanks=yanks,

@@ -8,6 +8,7 @@ the head names with its SHA-256. So a publication rewrites two files at most, ho
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from types import MappingProxyType
 from typing import Annotated, Literal
@@ -202,12 +203,23 @@ class Quality(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
 
 # -- making and reading ------------------------------------------------------------------------------------------------
 
-#: A release with its wheels, before it is written: :attr:`IndexRow.wheels` does not count yet.
-Listed = tuple[IndexRow, tuple[WheelShape, ...]]
+
+@dataclass(frozen=True, kw_only=True)
+class CatalogueEntry:
+    """A release of an index. :attr:`IndexRow.wheels` counts only in the file that the row is of."""
+
+    row: IndexRow
+    wheels: tuple[WheelShape, ...]
+    yanked: str | None = None  #: the reason; None: it is not yanked
+
+    @property
+    def tag(self) -> str:
+        """The release's tag."""
+        return self.row.tag
 
 
-def list_release(manifest: Manifest) -> Listed:
-    """The row of a release."""
+def list_release(manifest: Manifest) -> CatalogueEntry:
+    """The entry of a release."""
     wheels = tuple(
         WheelShape(
             distribution=wheel.distribution,
@@ -231,12 +243,13 @@ def list_release(manifest: Manifest) -> Listed:
         stack=manifest.stack,
         tests=dict(sorted(tests.items())),
     )
-    return row, wheels
+    return CatalogueEntry(row=row, wheels=wheels)
 
 
-def listed(part: ReleaseIndex | MonthIndex) -> list[Listed]:
-    """The releases of the head, or of a month, each with its wheels."""
-    return [(row, part.shapes[row.wheels]) for row in part.releases]
+def listed(part: ReleaseIndex | MonthIndex, yanked: Mapping[str, str] = MappingProxyType({})) -> list[CatalogueEntry]:
+    """The releases of the head, or of a month."""
+    rows = ((row, part.shapes[row.wheels]) for row in part.releases)
+    return [CatalogueEntry(row=row, wheels=wheels, yanked=yanked.get(row.tag)) for row, wheels in rows]
 
 
 def month_file(month: str) -> str:
@@ -261,7 +274,7 @@ def make_index(manifests: Iterable[Manifest], *, repository: str, yanks: Sequenc
 
 
 def write_index(
-    releases: Iterable[Listed],
+    releases: Iterable[CatalogueEntry],
     *,
     repository: str,
     upstream: str,
@@ -273,10 +286,10 @@ def write_index(
 
     :param older: months whose files are there already, with none of the releases
     """
-    months: dict[str, list[Listed]] = {}
+    months: dict[str, list[CatalogueEntry]] = {}
     kept = {month.month: month for month in older}
-    for row, wheels in sorted(releases, key=lambda pair: (pair[0].created_at, pair[0].tag), reverse=True):
-        months.setdefault(row.created_at[:7], []).append((row, wheels))
+    for each in sorted(releases, key=lambda each: (each.row.created_at, each.tag), reverse=True):
+        months.setdefault(each.row.created_at[:7], []).append(each)
     newest = sorted({*months, *kept}, reverse=True)[:HEAD_MONTHS]
     files: dict[str, bytes] = {}
     for month in months.keys() - set(newest):
@@ -306,10 +319,10 @@ def yanked_of(yanks: Sequence[Yank], tags: Iterable[str]) -> dict[str, str]:
     return {tag: " ".join(visible(reason).split())[:LINE_LIMIT] for tag, reason in found.items()}
 
 
-def _share(pairs: Sequence[Listed]) -> tuple[tuple[IndexRow, ...], tuple[tuple[WheelShape, ...], ...]]:
+def _share(entries: Sequence[CatalogueEntry]) -> tuple[tuple[IndexRow, ...], tuple[tuple[WheelShape, ...], ...]]:
     """Rows that name their wheels by a position, and the sets of wheels, each once."""
-    shapes = {wheels: position for position, wheels in enumerate(dict.fromkeys(wheels for _, wheels in pairs))}
-    return tuple(structs.replace(row, wheels=shapes[wheels]) for row, wheels in pairs), tuple(shapes)
+    shapes = {wheels: position for position, wheels in enumerate(dict.fromkeys(each.wheels for each in entries))}
+    return tuple(structs.replace(each.row, wheels=shapes[each.wheels]) for each in entries), tuple(shapes)
 
 
 def to_bytes(document: ReleaseIndex | MonthIndex | Quality) -> bytes:

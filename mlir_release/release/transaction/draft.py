@@ -92,8 +92,7 @@ class Draft(RemoteRelease):
 
     def is_signed(self, name: str) -> bool:
         """Whether a file has a bundle beside it, if it has to; what the bundle says is checked before publication."""
-        bundle = self.release.asset(name + BUNDLE_SUFFIX)
-        return self.signatures is None or (bundle is not None and bundle.complete)
+        return self.signatures is None or name in self.complete(BUNDLE_SUFFIX)
 
     def wheels(self) -> dict[WheelKey, Asset]:
         """As :meth:`RemoteRelease.wheels`, but a wheel that nobody signed does not count: nothing can sign it later."""
@@ -119,11 +118,8 @@ class Draft(RemoteRelease):
         if not self.release.draft:  # its wheels that failed are deleted; their reports say why
             manifest = self.manifest()
             lacking = {test.name for test in self.due.tests} - {test.name for test in manifest.tests}
-            failed = {
-                name: self.report(asset)
-                for name, asset in ((name, self.release.asset(name + REPORT_SUFFIX)) for name in sorted(lacking))
-                if asset is not None and asset.complete
-            }
+            there = self.complete(REPORT_SUFFIX)
+            failed = {name: self.report(there[name]) for name in sorted(lacking & there.keys())}
             return score_published(self.due, manifest, reports=failed, waivers=self.waived(), jobs=jobs)
         bad = {
             (split_job_name(name)[1], is_experimental(name))
@@ -131,8 +127,7 @@ class Draft(RemoteRelease):
             if split_job_name(name)[0] == "tests" and job.conclusion in BAD_ENDS
         }
         doubtful = {test.name for test in self.due.tests if (test.runtime.name, not test.required) in bad}
-        names = [asset.name for asset in self.release.assets if asset.complete and self.is_signed(asset.name)]
-        found = [name.removesuffix(REPORT_SUFFIX) for name in names if name.endswith(REPORT_SUFFIX)]
+        found = [name for name in self.complete(REPORT_SUFFIX) if self.is_signed(name + REPORT_SUFFIX)]
         unread = dict.fromkeys(name for name in found if name not in doubtful)
         reports: Mapping[str, TestReport | None] = self.reports() if read else unread
         return score(self.due, wheels=self.wheels(), reports=reports, waivers=self.waived(), jobs=jobs)

@@ -189,13 +189,15 @@ class RemoteRelease:
             )
         return parse_manifest(self.content(asset), self.tag, where=asset.url)
 
+    def complete(self, suffix: str = "") -> dict[str, Asset]:
+        """Its complete files whose names end so, by what is before that."""
+        found = [asset for asset in self.release.assets if asset.complete and asset.name.endswith(suffix)]
+        return {asset.name.removesuffix(suffix): asset for asset in found}
+
     def wheels(self) -> dict[WheelKey, Asset]:
         """Its complete wheels and source distributions by what they are for."""
-        return {
-            slot: asset
-            for asset in self.release.assets
-            if asset.complete and (slot := WheelKey.of_file(asset.name)) is not None
-        }
+        files = self.complete().items()
+        return {slot: asset for name, asset in files if (slot := WheelKey.of_file(name)) is not None}
 
     def report(self, asset: Asset) -> TestReport:
         """A test report. :raises VerificationError: ``file-damaged``"""
@@ -203,36 +205,28 @@ class RemoteRelease:
 
     def reports(self) -> dict[str, TestReport]:
         """Its test reports by target."""
-        return {
-            asset.name.removesuffix(REPORT_SUFFIX): self.report(asset)
-            for asset in self.release.assets
-            if asset.complete and asset.name.endswith(REPORT_SUFFIX)
-        }
+        return {name: self.report(asset) for name, asset in self.complete(REPORT_SUFFIX).items()}
 
     def waivers(self) -> dict[str, Waiver]:
         """Its waivers by target."""
-        found = [asset for asset in self.release.assets if asset.complete and is_waiver(asset.name)]
-        waivers = (Waiver.from_text(self.content(asset), where=asset.url) for asset in found)
-        return {waiver.target: waiver for waiver in waivers}
+        found = filter(None, map(self.waiver, self.waived()))
+        return {waiver.target: waiver for waiver in found}
 
     def waiver(self, target: str) -> Waiver | None:
         """The waiver of a target."""
-        asset = self.release.asset(waiver_name(target))
-        if asset is None or not asset.complete:
-            return None
-        return Waiver.from_text(self.content(asset), where=asset.url)
+        asset = self.complete().get(waiver_name(target))
+        return Waiver.from_text(self.content(asset), where=asset.url) if asset is not None else None
 
-    def waived(self) -> set[str]:
+    def waived(self) -> list[str]:
         """The targets that are waived, by the names of the waivers."""
-        names = [asset.name for asset in self.release.assets if asset.complete and is_waiver(asset.name)]
-        return {name.removeprefix("waiver-").removesuffix(".json") for name in names}
+        return [name.removeprefix("waiver-") for name in self.complete(".json") if is_waiver(f"{name}.json")]
 
     def is_tested_by(self, report: TestReport) -> bool:
         """Whether a report is about the wheel that the draft has, or about a platform and no wheel at all."""
         if not report.wheel:
             return not report.needs_wheel
-        asset = self.release.asset(report.wheel)
-        return asset is not None and asset.complete and asset.sha256 == report.wheel_sha256
+        asset = self.complete().get(report.wheel)
+        return asset is not None and asset.sha256 == report.wheel_sha256
 
     # -- adding files -------------------------------------------------------------------------------------------
 

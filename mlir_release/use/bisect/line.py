@@ -16,7 +16,8 @@ from mlir_release.use.find import Filter, Origin, find
 
 if TYPE_CHECKING:
     from mlir_release.ground.python.pythons import Python
-    from mlir_release.release.latest.catalogue import Catalogue, CatalogueEntry
+    from mlir_release.release.latest.catalogue import Catalogue
+    from mlir_release.release.model.release_index import CatalogueEntry
 
 
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from mlir_release.release.forge.base import Forge
-    from mlir_release.release.latest.catalogue import CatalogueEntry
+    from mlir_release.release.model.release_index import CatalogueEntry
 
 
 @dataclass(frozen=True, kw_only=True)

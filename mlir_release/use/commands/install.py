@@ -17,7 +17,7 @@ from mlir_release.cli.options import (
 from mlir_release.ground.console import console
 
 if TYPE_CHECKING:
-    from mlir_release.release.latest.catalogue import CatalogueEntry
+    from mlir_release.release.model.release_index import CatalogueEntry
 
 
 @click.command(cls=ForeignCommand, starts="the interpreter, the installed wheels")

@@ -162,9 +162,8 @@ def test_a_signed_pointer_and_the_months_of_its_index_are_verified_read_and_rene
     index = parse_index(renewed[INDEX_NAME])
     assert index.months[1:] == before.index.months
     rows = [list_release(new), *listed(before.index)[:-1]]
-    assert [(row.tag, row.revision, shapes) for row, shapes in listed(index)] == [
-        (row.tag, row.revision, shapes) for row, shapes in rows
-    ]
+    told = [(each.tag, each.row.revision, each.wheels) for each in rows]
+    assert [(each.tag, each.row.revision, each.wheels) for each in listed(index)] == told
     assert forge.downloads == 0
 
 

@@ -21,7 +21,7 @@ from tests.refusals import refused
 if TYPE_CHECKING:
     from mlir_release.ground.errors import ReleaseError
     from mlir_release.ground.llvm.upstream import Upstream
-    from mlir_release.release.latest.catalogue import CatalogueEntry
+    from mlir_release.release.model.release_index import CatalogueEntry
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the wheels are for Linux")
 
