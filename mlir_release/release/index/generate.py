@@ -47,10 +47,9 @@ from mlir_release.release.index.documents import DOCUMENTS
 from mlir_release.release.index.drawing import copy_script, icon, style
 from mlir_release.release.index.observe import ARCHIVE_NAME, SERVED_LIMIT, observe, pack, read_served, unpack
 from mlir_release.release.index.pages import Pages
+from mlir_release.release.index.simple import BESIDE, beside, stand_ins
 from mlir_release.release.index.site import Channel, Published, SiteOptions
 from mlir_release.release.instructions import lockfiles
-from mlir_release.release.instructions.stand_ins import FOLDER as BESIDE
-from mlir_release.release.instructions.stand_ins import beside, stand_ins
 from mlir_release.release.judging.signed import AS_DECLARED, KnownManifest, SignedBy, is_required
 from mlir_release.release.judging.status import make_status
 from mlir_release.release.judging.status_facts import observe_status

@@ -145,7 +145,7 @@ def requirements(
 
     :param urls: of its wheels, by their file names
     :param yanked: why it is; None: it is not
-    :param beside: see :mod:`~mlir_release.release.instructions.stand_ins`
+    :param beside: see :mod:`~mlir_release.release.index.simple`
     """
     lines = [
         f"# {distribution} {manifest.version} ({manifest.tag}), llvm-project {manifest.revision}",

@@ -83,7 +83,7 @@ PLAIN = {
     "ground/storage/files.py": "this copies what is open already",
     "release/forge/local/store.py": LOCK,
     "release/index/drawing.py": OWN,
-    "release/instructions/stand_ins.py": MADE,
+    "release/index/simple.py": MADE,
     "release/model/schemas/__init__.py": OWN,
     "use/install_files.py": "filecmp.cmp says of what is no regular file that it differs, and reads it in pieces",
 }

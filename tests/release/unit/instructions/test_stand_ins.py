@@ -13,8 +13,8 @@ from packaging.pylock import Pylock
 
 from mlir_release.ground.documents.digests import sha256_of
 from mlir_release.ground.python import venv
+from mlir_release.release.index.simple import beside, stand_ins
 from mlir_release.release.instructions.lockfiles import pylock, requirements
-from mlir_release.release.instructions.stand_ins import beside, stand_ins
 from tests.paper_forge import PaperForge, make_index, make_manifest
 from tests.wheel_factory import TAG, pack
 
