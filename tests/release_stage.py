@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-import mlir_release
 from mlir_release.ground.python.cpython import ANY_PYTHON
 from mlir_release.release.model.matrix import Matrix
 from mlir_release.release.model.release_tags import parse_tag
@@ -70,7 +69,6 @@ class Stage:
             revision=revision,
             request_id=f"r-{tag}",
             wheel_version=version,
-            toolkit_version=mlir_release.__version__,
             facts=facts,
         )
         self.forge.create_tag(tag, commit, message)

@@ -71,7 +71,6 @@ class Selected:
             revision=revision,
             request_id="by-hand",
             wheel_version=VERSION,
-            toolkit_version="0.1.0",
             revision_date=date,
             facts=facts,
             excluded=excluded,

@@ -56,7 +56,6 @@ def tag(selected: Selected, commit: str = "", *, name: str = TAG, facts: LlvmFac
         revision=selected.head,
         request_id="by-hand",
         wheel_version=name.removeprefix("llvm-").rpartition(".")[0],
-        toolkit_version="0.1.0",
         facts=facts,
     )
     selected.forge.create_tag(name, commit or make_pin(selected.forge, selected.head), message)

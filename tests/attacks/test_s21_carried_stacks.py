@@ -219,8 +219,8 @@ def test_a_numbered_release_with_patches_goes_to_no_index_whatever_the_configura
 def test_a_tag_that_says_something_else_is_neither_built_nor_published(carrying: Carrying, row: str) -> None:
     stack = carrying.stack(carrying.tip)
     message = tag_message(
-        parse_release_tag(TAG), revision=carrying.tip, request_id="by-hand", wheel_version=VERSION,
-        toolkit_version="0.1.0", facts=FACTS, stack=stack,
+        parse_release_tag(TAG), revision=carrying.tip, request_id="by-hand", wheel_version=VERSION, facts=FACTS,
+        stack=stack,
     )  # fmt: skip
     lines = [line for line in message.splitlines() if not line.startswith(row or "Stack-")]
     carrying.forge.create_tag(TAG, make_pin(carrying.forge, carrying.tip), "\n".join(lines) + "\n")

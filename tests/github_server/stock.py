@@ -90,7 +90,6 @@ def _history(tag: str, when: datetime, number: int) -> str:
         revision=_revision(tag),
         request_id=f"run-{number}",
         wheel_version=str(parsed.version),
-        toolkit_version="0.1.0",
     )
     pin = f"{_revision(tag)}\n"
     parent = "from refs/heads/main^0\n" if number == 1 else ""

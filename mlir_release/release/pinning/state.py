@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from mlir_release import __version__
 from mlir_release.ground.documents.decode import MalformedError
 from mlir_release.ground.documents.times import format_time, parse_time
 from mlir_release.ground.documents.trailers import format_message, parse_trailers
@@ -143,7 +144,6 @@ def tag_message(
     revision: str,
     request_id: str,
     wheel_version: str,
-    toolkit_version: str,
     revision_date: str = "",
     facts: LlvmFacts | None = None,
     excluded: Mapping[str, str] | None = None,
@@ -155,7 +155,7 @@ def tag_message(
         **({TRAILER_DATE: revision_date} if revision_date else {}),
         TRAILER_REQUEST: request_id,
         TRAILER_WHEEL_VERSION: wheel_version,
-        TRAILER_TOOLKIT: toolkit_version,
+        TRAILER_TOOLKIT: __version__,
         **(facts.trailers() if facts else {}),
         **({TRAILER_EXCLUDED: format_reasons(excluded)} if excluded else {}),
         **(stack.trailers() if stack else {}),

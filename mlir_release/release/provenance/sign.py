@@ -89,7 +89,6 @@ def attest(
     stack: CarriedStack | None = None,
     choose: Callable[[Sequence[Subject]], Sequence[Subject]] = list,
     store: Callable[[bytes], bool] | None = None,
-    environ: Mapping[str, str] = os.environ,
 ) -> Attested:
     """Sign the files below ``folder`` as this workflow run, and write the bundles into ``output``. Safe to repeat.
 
@@ -106,8 +105,8 @@ def attest(
     :raises ForgeError: ``forge-unreachable``
     """
     files = choose(_files(folder, kinds))
-    signatory = Signatory(environ, policy, upstream, stack)
-    trust = load_trust(environ=environ)
+    signatory = Signatory(os.environ, policy, upstream, stack)
+    trust = load_trust()
     signed, kept, stored = [], [], 0
     for subject in files:
         place = output / f"{subject.name}{BUNDLE_SUFFIX}"

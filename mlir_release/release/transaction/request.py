@@ -182,7 +182,6 @@ class Request:
             revision=self.revision.sha,
             request_id=self.request_id,
             wheel_version=wheel_version,
-            toolkit_version=__version__,
             revision_date=self.revision.date,
             facts=self.facts,
             excluded=self.answers.reasons,

@@ -115,9 +115,7 @@ class SignedStage:
         """The same with a numbered release of the same revision."""
         parsed = parse_tag(tag)
         assert parsed is not None
-        message = tag_message(
-            parsed, revision=REVISION, request_id=f"r-{tag}", wheel_version=version, toolkit_version="0.1.0"
-        )
+        message = tag_message(parsed, revision=REVISION, request_id=f"r-{tag}", wheel_version=version)
         self.forge.create_tag(tag, self.commit, message)
         self.forge.create_draft(tag, title=tag, body="", prerelease=False)
         folder = self.folder / tag

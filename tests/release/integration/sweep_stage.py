@@ -95,7 +95,6 @@ class SweepStage:
             revision=revision,
             request_id=f"r-{name}",
             wheel_version=version_of(name),
-            toolkit_version="0.1.0",
         )
         self.forge.create_tag(name, commit, message)
 

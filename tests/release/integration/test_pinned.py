@@ -32,9 +32,7 @@ EVIL = {".github/workflows/release.yml": b"on: push\n"}
 def tag(stage: Stage, name: str, version: str) -> None:
     """A tag as ours, with a draft, on a pin commit that changes a workflow."""
     commit = make_pin(stage.forge, REVISION, EVIL)
-    message = tag_message(
-        parse_release_tag(name), revision=REVISION, request_id="r", wheel_version=version, toolkit_version="0.1.0"
-    )
+    message = tag_message(parse_release_tag(name), revision=REVISION, request_id="r", wheel_version=version)
     stage.forge.create_tag(name, commit, message)
     stage.forge.create_draft(name, title=name, body="", prerelease=True)
 

@@ -77,7 +77,7 @@ def add(forge: MemoryForge, tag: str, pythons: Sequence[str], folder: Path) -> N
     forge.create_tag(
         tag,
         make_pin(forge, revision),
-        tag_message(parsed, revision=revision, request_id=tag, wheel_version=version, toolkit_version="0.1.0"),
+        tag_message(parsed, revision=revision, request_id=tag, wheel_version=version),
     )
     if not pythons:
         return

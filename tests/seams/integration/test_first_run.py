@@ -215,7 +215,7 @@ def test_what_people_made_stays_whatever_its_name(github: GitHubServer) -> None:
     forge.create_tag("first-run/local-0123456789abcdef", head, "The first run of the year\n")
     message = tag_message(
         SnapshotTag(date(2026, 11, 20), 1), revision="b" * 40, request_id="first-run-of-ada",
-        wheel_version="20261120.1", toolkit_version="1",
+        wheel_version="20261120.1",
     )  # fmt: skip
     forge.create_tag("snapshot-20261120.01", head, message)
     forge.create_draft("snapshot-20261120.01", title="Ada's", body="", prerelease=False)

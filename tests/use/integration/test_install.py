@@ -65,9 +65,7 @@ def publish_in(forge: Forge, dist: Path, tag: str, version: str, requires: tuple
     """Allocate a tag, and publish a wheel for each CPython of the matrix."""
     parsed = parse_tag(tag)
     assert parsed is not None
-    message = tag_message(
-        parsed, revision=REVISION, request_id=f"r-{tag}", wheel_version=version, toolkit_version="0.1.0"
-    )
+    message = tag_message(parsed, revision=REVISION, request_id=f"r-{tag}", wheel_version=version)
     if all(known.name != tag for known in forge.tags()):
         forge.create_tag(tag, make_pin(forge, REVISION), message)
         forge.create_draft(tag, title=tag, body="", prerelease=False)

@@ -92,9 +92,7 @@ def test_exclusions_of_the_newest_snapshot_are_told_by_reason() -> None:
     assert not asked("excluded", Matrix.parse(text), forge)
     for number, excluded in ((1, {}), (2, {"linux-x86_64-cp314": "no wheels", "linux-x86_64-cp315": "no wheels"})):
         tag = SnapshotTag(date(2026, 11, 21), number)
-        message = tag_message(
-            tag, revision="a" * 40, request_id="x", wheel_version="1", toolkit_version="0", excluded=excluded
-        )
+        message = tag_message(tag, revision="a" * 40, request_id="x", wheel_version="1", excluded=excluded)
         forge.create_tag(str(tag), forge.branches["main"], message)
     (found,) = asked("excluded", Matrix.parse(text), forge)
     assert found.level == "problem"

@@ -84,7 +84,6 @@ def make_forge(folder: Path) -> PaperForge:
             revision=manifest.revision,
             request_id="r",
             wheel_version=manifest.version,
-            toolkit_version="0.1.0",
         )
         forge.tag_list[manifest.tag] = replace(forge.tag_list[manifest.tag], message=message)
     return forge

@@ -81,7 +81,7 @@ class ForgeAndGit:
         """Tag a commit as ours, and check the tag."""
         tag = parse_tag(TAG)
         assert tag is not None
-        message = tag_message(tag, revision=REVISION, request_id="r", wheel_version="1", toolkit_version="0")
+        message = tag_message(tag, revision=REVISION, request_id="r", wheel_version="1")
         self.git.run("update-ref", f"refs/tags/{TAG}", self.git.make_tag_object(TAG, commit, message, ADA))
         return check(self.forge)
 
@@ -230,7 +230,7 @@ def test_a_tag_of_something_else_than_a_commit(place: ForgeAndGit) -> None:
     tag = parse_tag(TAG)
     assert tag is not None
     tree = place.git.text("rev-parse", f"{place.main}^{{tree}}")
-    message = tag_message(tag, revision=REVISION, request_id="r", wheel_version="1", toolkit_version="0")
+    message = tag_message(tag, revision=REVISION, request_id="r", wheel_version="1")
     content = f"object {tree}\ntype tree\ntag {TAG}\ntagger A <a> 0 +0000\n\n{message}"
     made = place.git.run("mktag", input=content.encode()).stdout.decode().strip()
     place.git.run("update-ref", f"refs/tags/{TAG}", made)

@@ -14,9 +14,7 @@ from tests.revision_factory import FACTS
 
 
 def state_of(**trailers: str) -> TagState:
-    message = tag_message(
-        SnapshotTag(date(2026, 11, 20), 1), revision="a" * 40, request_id="x", wheel_version="1", toolkit_version="0.1"
-    )
+    message = tag_message(SnapshotTag(date(2026, 11, 20), 1), revision="a" * 40, request_id="x", wheel_version="1")
     lines = "".join(f"{key.replace('_', '-')}: {value}\n" for key, value in trailers.items())
     (state,) = read_states([Tag(name="snapshot-20261120.01", commit="b" * 40, message=message + lines)], [])
     return state

@@ -19,7 +19,7 @@ def forge_with(*ours: str, by_hand: tuple[str, ...] = ()) -> Forge:
     for name in ours:
         tag = parse_tag(name)
         assert tag is not None
-        message = tag_message(tag, revision="a" * 40, request_id="x", wheel_version="1", toolkit_version="0.1")
+        message = tag_message(tag, revision="a" * 40, request_id="x", wheel_version="1")
         forge.create_tag(name, forge.branches["main"], message)
     for name in by_hand:
         forge.create_tag(name, forge.branches["main"], "by hand\n")

@@ -83,7 +83,7 @@ def ours(forge: MemoryForge, name: str, sha: str, commit: str | None = None, id:
     tag = parse_tag(name)
     assert tag is not None
     wheel_version = str(tag.version)
-    message = tag_message(tag, revision=sha, request_id=id, wheel_version=wheel_version, toolkit_version="0.1")
+    message = tag_message(tag, revision=sha, request_id=id, wheel_version=wheel_version)
     hand_made(forge, name, message, commit)
 
 
