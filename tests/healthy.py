@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 from mlir_release.ground.programs.process import Captured
-from mlir_release.operate.doctor import lint
+from mlir_release.operate.doctor import actions
 from mlir_release.operate.doctor.checks import TABLE, ask, look, run_checks
 from mlir_release.operate.doctor.files import REQUIRED, SECURITY_FILE, Contents, Examined
 from mlir_release.release.forge import checkout
@@ -156,7 +156,7 @@ NOTHING_LINTED = Captured(returncode=0, stdout="[]", stderr="", ending="exit cod
 
 def examined(seen: Observations, read: Read = read_used) -> list[Finding]:
     """What the checks find in a repository where zizmor, which takes a while, finds nothing."""
-    with patch.object(lint, "capture", return_value=NOTHING_LINTED):
+    with patch.object(actions, "capture", return_value=NOTHING_LINTED):
         return run_checks(look(seen, read))
 
 

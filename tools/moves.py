@@ -17,7 +17,7 @@ MOVES = {
     "ground/programs": "host/guard host/needs host/process host/races host/surroundings host/trial",
     "ground/python": "host/locked host/pythons host/resolver host/uv_settings host/venv model/cpython model/platforms"
     " model/requirements",
-    "ground/git": "git/carriers git/foreign git/locks git/reach git/remotes git/repository git/reverts git/shared"
+    "ground/git": "git/carriers git/locks git/reach git/remotes git/repository git/reverts git/shared"
     " git/signing git/trees git/worktrees",
     "ground/llvm": "model/llvm_facts model/llvm_version model/pin model/projects model/recipes pinning/recogniser"
     " pinning/remote pinning/upstream",
@@ -45,11 +45,10 @@ MOVES = {
     " model/targets model/wheel_target model/yanks",
     "release/forge": "forge/base forge/checkout forge/codeowners forge/files forge/observations forge/open"
     " forge/refusals forge/services",
-    "release/forge/github": "forge/github/checks forge/github/client forge/github/forge forge/github/issues"
-    " forge/github/pins forge/github/pulls forge/github/refs forge/github/refusals forge/github/releases"
-    " forge/github/runs forge/github/settings forge/github/tags",
-    "release/forge/local": "forge/local/forge forge/local/releases forge/local/repository forge/local/runs"
-    " forge/local/store",
+    "release/forge/github": "forge/github/client forge/github/forge forge/github/issues"
+    " forge/github/pins forge/github/refs forge/github/refusals forge/github/releases"
+    " forge/github/runs forge/github/settings",
+    "release/forge/local": "forge/local/forge forge/local/releases forge/local/repository forge/local/store",
     "release/pinning": "pinning/green pinning/installable pinning/pin_of pinning/pinned pinning/reachable"
     " pinning/state",
     "release/provenance": "provenance/bundle provenance/pointer provenance/policy provenance/sign"
@@ -66,27 +65,25 @@ MOVES = {
     " index/status_page",
     "release/probe": "index/probe",
     "release/rehearsal": "rehearsal/report rehearsal/run rehearsal/world",
-    "release/commands": "cli/attest cli/canaries cli/find cli/forge cli/index cli/matrix cli/pin cli/publish cli/pypi"
-    " cli/rehearsal cli/release cli/snapshot cli/status cli/tag",
+    "release/commands": "cli/attest cli/find cli/forge cli/index cli/matrix cli/pin cli/publish cli/pypi"
+    " cli/rehearsal cli/release cli/snapshot cli/tag",
     "use": "release/find release/install release/install_files release/install_target release/mirror release/rebuild",
     "use/bisect": "bisect/environments bisect/line bisect/result bisect/run model/bisect_record",
     "use/commands": "cli/bisect cli/install cli/mirror cli/verify",
     "operate": "release/issues",
-    "operate/doctor": "doctor/actions doctor/checks doctor/files doctor/index doctor/integrate doctor/lint"
+    "operate/doctor": "doctor/actions doctor/checks doctor/files doctor/index doctor/integrate"
     " doctor/releases doctor/results doctor/rules doctor/settings",
     "operate/commands": "cli/doctor",
     "integrate": "integrate/config integrate/credentials integrate/loop integrate/open integrate/project"
     " integrate/report integrate/state integrate/status integrate/tables integrate/upstream",
-    "integrate/pins": "integrate/align integrate/dependency integrate/derived integrate/generated integrate/init"
+    "integrate/pins": "integrate/dependency integrate/generated integrate/init"
     " integrate/pins integrate/refresh integrate/releases integrate/submodules",
     "integrate/walk": "integrate/bisect integrate/diamond integrate/doubt integrate/observe integrate/risk"
     " integrate/roll integrate/rounds integrate/smoke integrate/steps integrate/tidy integrate/together integrate/walk",
     "integrate/patches": "integrate/export integrate/ledger integrate/patches",
     "integrate/fix": "integrate/broken integrate/fix",
-    "integrate/deliver": "host/notify integrate/branch integrate/deliver integrate/land integrate/page"
-    " integrate/roll_issue",
-    "integrate/commands": "cli/integrate/bisect cli/integrate/fix cli/integrate/init cli/integrate/options"
-    " cli/integrate/patches cli/integrate/rounds cli/integrate/walk",
+    "integrate/deliver": "integrate/branch integrate/deliver integrate/land integrate/page integrate/roll_issue",
+    "integrate/commands": "cli/integrate/options cli/integrate/patches cli/integrate/rounds cli/integrate/walk",
     "extras/mlgo/corpora": "extras/mlgo/cc1 extras/mlgo/corpus extras/mlgo/response_files extras/mlgo/thinlto",
     "extras/mlgo/training": "extras/mlgo/development extras/mlgo/in_tensorflow extras/mlgo/ml_compiler_opt"
     " extras/mlgo/saved_model extras/mlgo/trace extras/mlgo/train",
@@ -98,6 +95,20 @@ RENAMED = {
     "wheels/pack.py": "builder/wheels/source.py",
     "cli/integrate/__init__.py": "integrate/commands/integrate.py",
     "cli/diff.py": "release/commands/find.py",
+    "forge/github/checks.py": "release/forge/github/runs.py",
+    "forge/github/pulls.py": "release/forge/github/issues.py",
+    "forge/github/tags.py": "release/forge/github/refs.py",
+    "forge/local/runs.py": "release/forge/local/services.py",
+    "cli/canaries.py": "release/commands/release.py",
+    "cli/status.py": "release/commands/release.py",
+    "git/foreign.py": "release/forge/local/repository.py",
+    "doctor/lint.py": "operate/doctor/actions.py",
+    "integrate/align.py": "integrate/pins/dependency.py",
+    "integrate/derived.py": "integrate/pins/pins.py",
+    "host/notify.py": "integrate/deliver/deliver.py",
+    "cli/integrate/bisect.py": "integrate/commands/integrate.py",
+    "cli/integrate/fix.py": "integrate/commands/integrate.py",
+    "cli/integrate/init.py": "integrate/commands/integrate.py",
     "index/archive.py": "release/index/observe.py",
     "index/charts.py": "release/index/status_page.py",
     "index/copies.py": "release/index/generate.py",
@@ -119,8 +130,8 @@ RENAMED = {
     "model/recipes.toml": "ground/llvm/recipes.toml",
     "host/builds.txt": "ground/python/builds.txt",
     "release/canaries.py": "release/latest/canary_records.py",
-    "doctor/projects.py": "operate/doctor/matrix.py",
-    "doctor/pythons.py": "operate/doctor/matrix.py",
+    "doctor/projects.py": "operate/doctor/releases.py",
+    "doctor/pythons.py": "operate/doctor/releases.py",
     "doctor/cpython.toml": "operate/doctor/cpython.toml",
     "index/templates": "release/index/templates",
     "sdk/catalogue.toml": "builder/sdk/sources/catalogue.toml",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mlir_release.ground.console import console
@@ -29,52 +29,54 @@ if TYPE_CHECKING:
     from mlir_release.integrate.walk.together import JointWalk
 
 
+@dataclass(frozen=True, kw_only=True)
+class RunRequest:
+    """What is asked of ``integrate run``."""
+
+    strategy: str | None = None  #: its name; for None, and for a width of None, ``integrate.toml`` decides
+    width: int | None = None
+    until: str | None = None  #: an upstream commit; where there are several upstreams, ``NAME@REV``
+    probing: bool = True  #: False: use recorded verdicts only
+    push: bool = False
+    wait: bool = False  #: at head, begin again when the upstream has moved
+    every: float = 600  #: seconds between two looks at it
+    next_round: str | None = None  #: workflow to dispatch if more probes are needed
+    #: Heed the roller's orders (:func:`~mlir_release.integrate.walk.roll.read_orders`): walk nothing while it is
+    #: stopped; in a dry run, move no branch. A dry run's own branch never moves.
+    roll: bool = False
+
+
 def run(
     directory: Path,
-    upstream: str = "",
+    upstream: str,
+    request: RunRequest,
     *,
-    strategy: str | None = None,
-    width: int | None = None,
-    until: str | None = None,
-    probing: bool = True,
-    push: bool = False,
     pulls: PullRequests | None = None,
-    wait: bool = False,
-    every: float = 600,
-    next_round: str | None = None,
-    roll: bool = False,
     opened: Callable[..., JointWalk] = open_joint,
 ) -> Iterator[WalkEnd]:
     """Walk; yields each arrival at head, or the one end where more probes are needed.
 
-    :param strategy: its name; for None, and for a ``width`` of None, ``integrate.toml`` decides
     :param upstream: its name; empty: all that the branch walks
-    :param until: an upstream commit; where there are several upstreams, ``NAME@REV``
-    :param probing: False: use recorded verdicts only
     :param pulls: of the downstream, which are kept up to date; None without ``push``
-    :param wait: at head, begin again when the upstream has moved; ``every``: seconds between two looks at it
-    :param next_round: workflow to dispatch if more probes are needed
-    :param roll: heed the roller's orders (:func:`~mlir_release.integrate.walk.roll.read_orders`): walk nothing while it
-        is stopped; in a dry run, move no branch. A dry run's own branch never moves
     :param opened: opens what is walked
     :raises NeedsPersonError: with the walk's end and the report, which has been delivered then
     :raises UnreachableError: if a remote can't be read; while waiting, that is retried
     """
     waiting = False
     while True:
-        walk = opened(directory, upstream, push=push)
+        walk = opened(directory, upstream, push=request.push)
         if not waiting:
             warn_of_taken_back(each.project for each in walk.walks)
-        orders = read_orders(walk.project) if roll else Orders(mode="running")
+        orders = read_orders(walk.project) if request.roll else Orders(mode="running")
         rehearsing = walk.branch == rehearsal(walk.project)  # on a dry run's own branch
         moves = not (orders.dry or rehearsing)
         # If the roller runs again, the next scheduled run goes on.
         dispatches = orders.dry or not rehearsing
-        allowed = Allowed(moves=moves, pushes=push and moves, probes=probing, dispatches=dispatches)
+        allowed = Allowed(moves=moves, pushes=request.push and moves, probes=request.probing, dispatches=dispatches)
         walk.publish = allowed.pushes
         for each in walk.walks:
             each.publish = allowed.pushes
-        chosen, side_by_side = walk.strategy(strategy, width)
+        chosen, side_by_side = walk.strategy(request.strategy, request.width)
         try:
             if orders.mode == "stopped":
                 console.say(f"    {orders.text()}")
@@ -82,7 +84,7 @@ def run(
                 observer = walk.walks[0].observer
                 end = WalkEnd.of(observer, observer.look(), outcome="stopped")
             else:
-                end = walk.run(chosen, width=side_by_side, until=until, allowed=allowed)
+                end = walk.run(chosen, width=side_by_side, until=request.until, allowed=allowed)
         except UnreachableError as error:
             if not waiting:
                 raise
@@ -94,15 +96,15 @@ def run(
                     for undone in reverted_since(followed, seen.base, seen.patches, seen.until, ahead=seen.ahead):
                         console.warn(f"{walk.branch} has a commit that upstream has reverted: {undone.text()}")
                 _follow_up(walk, end, pulls if allowed.moves else None, push=allowed.pushes)
-            if end.outcome == "untested" and next_round:
-                inputs = {"branch": walk.branch, "strategy": strategy, "width": width}
+            if end.outcome == "untested" and request.next_round:
+                inputs = {"branch": walk.branch, "strategy": request.strategy, "width": request.width}
                 if not allowed.dispatches:
                     console.say(f"    no round is dispatched: {orders.text()}")
                 elif pulls is None:
                     raise UsageError(
                         "needs-github",
                         "the next round can't be started from here",
-                        where=next_round,
+                        where=request.next_round,
                         why="--next-round needs --push, GITHUB_REPOSITORY and GITHUB_TOKEN",
                         remedy="run this in GitHub Actions, or probe on this machine: mlir-release integrate run "
                         "--push",
@@ -110,13 +112,13 @@ def run(
                 else:  # on the branch whose workflow this run is of
                     begun = os.environ.get("GITHUB_REF_NAME", "main")
                     given = {key: str(value) for key, value in inputs.items() if value}
-                    pulls.dispatch(workflow=next_round, branch=begun, inputs=given)
+                    pulls.dispatch(workflow=request.next_round, branch=begun, inputs=given)
             yield end
-            if end.outcome == "untested" or not wait:
+            if end.outcome == "untested" or not request.wait:
                 return
-            console.say(f"    {end.outcome}; checking again in {every:g} seconds")
+            console.say(f"    {end.outcome}; checking again in {request.every:g} seconds")
             waiting = True
-        time.sleep(every)
+        time.sleep(request.every)
 
 
 def _follow_up(walk: JointWalk, end: WalkEnd, pulls: PullRequests | None, *, push: bool) -> None:

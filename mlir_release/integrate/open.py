@@ -14,7 +14,7 @@ from mlir_release.ground.git.shared import STATE, SharedGit
 from mlir_release.ground.git.worktrees import current_branch
 from mlir_release.integrate.config import CONFIG_FILE, Config, load_config
 from mlir_release.integrate.pins.submodules import clone
-from mlir_release.integrate.project import Clock, Project, utc_now
+from mlir_release.integrate.project import Clock, Integration, utc_now
 from mlir_release.integrate.upstream import UpstreamRepository
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mlir_release.integrate.walk.walk import Walk
 
 
-def open_project(directory: Path, upstream: str = "", *, clock: Clock = utc_now) -> Project:
+def open_project(directory: Path, upstream: str = "", *, clock: Clock = utc_now) -> Integration:
     """The downstream repository around ``directory``.
 
     :param upstream: the name of the upstream that is meant; default: the one whose integrate branch is checked out, or
@@ -69,18 +69,18 @@ def open_project(directory: Path, upstream: str = "", *, clock: Clock = utc_now)
     return next(project for project in everyone if project.upstream.config is found[0])
 
 
-def open_projects(directory: Path, upstream: str = "") -> tuple[Project, ...]:
+def open_projects(directory: Path, upstream: str = "") -> tuple[Integration, ...]:
     """The downstream with the upstream of that name; for an empty one, with all that the checked-out branch walks."""
     project = open_project(directory, upstream)
     alone = upstream or len(project.everyone) == 1
     return (project,) if alone else project.walked(current_branch(project.outer) or "")
 
 
-def follow(outer: SharedGit, config: Config, table: UpstreamTable, *, clock: Clock = utc_now) -> Project:
+def follow(outer: SharedGit, config: Config, table: UpstreamTable, *, clock: Clock = utc_now) -> Integration:
     """The downstream in ``outer`` with one of its upstreams, whose repository is cloned if it is missing."""
     if submodule := table.submodule:
         upstream = UpstreamRepository(outer.directory / submodule, table)
-        project = Project(config, outer, upstream, clock)
+        project = Integration(config, outer, upstream, clock)
         if not (upstream.directory / ".git").exists():
             project.pin()  # fails if it is not a submodule
         clone(outer, submodule, finish=project.check_out_pin)  # its own remote may lack the carried commits
@@ -105,7 +105,7 @@ def follow(outer: SharedGit, config: Config, table: UpstreamTable, *, clock: Clo
         with locks.exclusive(folder.with_suffix(".lock")):
             if not folder.is_dir():  # else another process made it
                 make_bare(folder, table.url)
-    return Project(config, outer, UpstreamRepository(folder, table), clock)
+    return Integration(config, outer, UpstreamRepository(folder, table), clock)
 
 
 def open_walks(directory: Path, upstream: str = "", *, push: bool = False) -> tuple[Walk, ...]:
@@ -127,7 +127,7 @@ def open_walk(directory: Path, upstream: str = "", *, push: bool = False) -> Wal
     return walks[0]
 
 
-def the_only(projects: Sequence[Project]) -> Project:
+def the_only(projects: Sequence[Integration]) -> Integration:
     """The one that a command is about. :raises UsageError: if there are several"""
     if len(projects) > 1:
         raise UsageError(

@@ -42,7 +42,7 @@ def utc_now() -> datetime:
 
 
 @dataclass(eq=False)
-class Project:
+class Integration:
     """Open one with :func:`~mlir_release.integrate.open.open_project`."""
 
     config: Config
@@ -50,7 +50,7 @@ class Project:
     upstream: UpstreamRepository
     clock: Clock = field(default=utc_now)
     #: The same downstream with each of its upstreams, this one among them; in the file's order.
-    everyone: tuple[Project, ...] = field(default=(), repr=False, compare=False)
+    everyone: tuple[Integration, ...] = field(default=(), repr=False, compare=False)
 
     def __post_init__(self) -> None:
         self.everyone = self.everyone or (self,)
@@ -79,7 +79,7 @@ class Project:
         """These trailers as a commit has them, which name the upstream where there are several."""
         return {f"{key}{self.names[0]}": value for key, value in trailers.items()}
 
-    def walked(self, branch: str) -> tuple[Project, ...]:
+    def walked(self, branch: str) -> tuple[Integration, ...]:
         """Those whose upstreams ``branch`` walks; on a branch that is no integrate's, all."""
         tables = self.config.walked(branch) or self.config.upstreams
         return tuple(each for each in self.everyone if each.upstream.config in tables)
@@ -122,7 +122,7 @@ class Project:
         commit = with_generated(self.outer, commit, generated, self.config.upstreams) if generated else commit
         if not table.also:
             return tree_with(self.outer, commit, written(self.outer, commit, table, spelled, ()))
-        from mlir_release.integrate.pins.derived import follows  # a look at an integrate needs no downloads
+        from mlir_release.integrate.pins.pins import follows  # a look at an integrate needs no downloads
 
         olds = also_said(self.outer, commit, table)
         also = [follows(self.upstream, place, old, pin) for place, old in zip(table.also, olds, strict=True)]
@@ -388,7 +388,7 @@ def local_branch_moved(branch: str, outer: Git, *, why: str) -> ConflictError:
     )
 
 
-def branch_moved_remotely(project: Project, branch: str) -> ConflictError:
+def branch_moved_remotely(project: Integration, branch: str) -> ConflictError:
     """The error for a branch that has commits at the remote that would be lost there. Fetches them."""
     outer, remote = project.outer, project.config.downstream.remote
     theirs = project.fetch_branch(branch) or NO_OBJECT
@@ -406,7 +406,7 @@ def branch_moved_remotely(project: Project, branch: str) -> ConflictError:
     )
 
 
-def branch_diverged(project: Project, branch: str, ours: str, theirs: str) -> ConflictError:
+def branch_diverged(project: Integration, branch: str, ours: str, theirs: str) -> ConflictError:
     """The error for a branch that has other commits here than at the remote."""
     outer, remote = project.outer, project.config.downstream.remote
     here, there = _count(outer, theirs, ours), _count(outer, ours, theirs)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from mlir_release.ground.git.repository import Git
     from mlir_release.integrate.patches.patches import PatchConflict
-    from mlir_release.integrate.project import Project
+    from mlir_release.integrate.project import Integration
     from mlir_release.integrate.upstream import UpstreamCommit
     from mlir_release.integrate.walk.observe import Observation, Observer
 
@@ -164,7 +164,7 @@ def suspects(git: Git, commits: Sequence[UpstreamCommit], findings: Sequence[Log
 
 
 @dataclass(frozen=True)
-class Tried:
+class TriedTogether:
     """Upstreams that were moved together for a test."""
 
     moved: dict[str, str]  #: commits, by the upstream's name
@@ -193,7 +193,7 @@ class WalkEnd:
     retried: int = 0  #: tests of the whole branch that passed only on a retry,
     tested: int = 0  #: of so many
     conflict: PatchConflict | None = field(default=None, compare=False)
-    tried: tuple[Tried, ...] = ()  #: what was tested together with the culprit
+    tried: tuple[TriedTogether, ...] = ()  #: what was tested together with the culprit
     blocked: tuple[str, ...] = ()  #: why nothing else was
     undone: str = ""  #: a sentence about the commit ahead that undoes the culprit; empty: none does
     others: tuple[WalkEnd, ...] = ()  #: those of the downstream's other upstreams
@@ -251,7 +251,13 @@ class WalkReport:
 
     @classmethod
     def of(
-        cls, project: Project, end: WalkEnd, *, findings: Sequence[LogFinding] = (), advice: str = "", broken: str = ""
+        cls,
+        project: Integration,
+        end: WalkEnd,
+        *,
+        findings: Sequence[LogFinding] = (),
+        advice: str = "",
+        broken: str = "",
     ) -> WalkReport:
         """Of the failed test in ``end``, or of ``findings``. ``advice``: in place of the usual one."""
         found = end.record.findings if end.record else findings

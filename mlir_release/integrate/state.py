@@ -13,7 +13,7 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -293,7 +293,7 @@ def count_of(trailers: Mapping[str, str], key: str) -> int | None:
 
 
 def of_upstream(trailers: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
-    """The trailers of one upstream, without its name: see :attr:`~mlir_release.integrate.project.Project.names`."""
+    """The trailers of one upstream, without its name: see :attr:`~mlir_release.integrate.project.Integration.names`."""
     found = {}
     for key in (T_UPSTREAM, T_PIN, T_COMMITS, T_BREAKS, T_CULPRITS, T_PATCHES, T_VERDICT):
         values = [trailers[key + name] for name in names if key + name in trailers]
@@ -340,8 +340,7 @@ def linear_tests(
     names: Sequence[str] = ("",),
     *,
     attempts: int,
-    stopped: bool = False,
-    head: bool = False,
+    ahead: Literal["", "break", "nothing"] = "",
 ) -> int:
     """Smoke tests of a walk one commit after the other, to where the branch's commits are, without confirmations.
 
@@ -349,8 +348,7 @@ def linear_tests(
     commit breaks, too, or there is none: then the branch itself is tested.
 
     :param attempts: how many failures make a commit bad
-    :param stopped: the next commit is a break, where such a walk has stopped
-    :param head: there is no next commit
+    :param ahead: the next commit is a break, where such a walk has stopped; or there is none
     """
     passed, breaks = totals(commits, names)
     retested, assumed = 0, True  # whether the branch is only assumed good
@@ -361,7 +359,13 @@ def linear_tests(
             broke = trailers.get(T_VERDICT) == Verdict.BAD
             retested += broke and assumed and count == 1
             assumed = broke
-    return passed + retested + breaks * (attempts - 1) + stopped * (attempts + assumed) + (head and assumed)
+    return (
+        passed
+        + retested
+        + breaks * (attempts - 1)
+        + (ahead == "break") * (attempts + assumed)
+        + (ahead == "nothing" and assumed)
+    )
 
 
 @dataclass(frozen=True)
@@ -382,7 +386,7 @@ _PAST = 1000
 def past_of(git: Git, branch: str, names: Sequence[str] = ("",)) -> Past:
     """Read the last commits that ``branch`` has. One ``git log`` of bounded length, whatever the history's.
 
-    :param names: of the upstream in trailers; see :attr:`~mlir_release.integrate.project.Project.names`
+    :param names: of the upstream in trailers; see :attr:`~mlir_release.integrate.project.Integration.names`
     """
     keys = (T_UPSTREAM, T_COMMITS, T_BREAKS, T_VERDICT, T_DROPPED)
     named = [",".join(f"key={key}{name}" for name in names) for key in keys]

@@ -31,7 +31,7 @@ from mlir_release.integrate.walk.diamond import outlook
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mlir_release.integrate.project import Project
+    from mlir_release.integrate.project import Integration
     from mlir_release.integrate.walk.observe import Observer
 
 
@@ -173,7 +173,7 @@ class Stats:
         return "\n".join(lines) if commits else "no integrate is recorded in this branch's history"
 
 
-def collect_stats(project: Project, revision: str = "HEAD") -> Stats:
+def collect_stats(project: Integration, revision: str = "HEAD") -> Stats:
     """Read the history of ``revision``, and the verdicts of all branches that are here; one ``git log`` each."""
     months: dict[str, dict[str, int]] = {}
     culprits: dict[str, None] = {}

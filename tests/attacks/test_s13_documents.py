@@ -24,10 +24,10 @@ from mlir_release.ground.git.trees import commit_tree, tree_of
 from mlir_release.ground.strategy import Verdict
 from mlir_release.integrate.config import LandTable
 from mlir_release.integrate.deliver import deliver
-from mlir_release.integrate.deliver.notify import shortened
+from mlir_release.integrate.deliver.deliver import shortened
 from mlir_release.integrate.deliver.page import SmokeRun, WalkPicture
 from mlir_release.integrate.patches.patches import Stack
-from mlir_release.integrate.project import Project
+from mlir_release.integrate.project import Integration
 from mlir_release.integrate.report import Suspect, WalkReport
 from mlir_release.integrate.state import T_UPSTREAM, T_VERDICT, LogFinding
 from mlir_release.integrate.tables import UpstreamTable
@@ -117,7 +117,7 @@ def test_the_pull_request_of_an_integrate(tmp_path: Path) -> None:
         walked=lambda _: (project,),
     )
     for name in ("messages", "commits"):
-        setattr(project, name, partial(getattr(Project, name), project))
+        setattr(project, name, partial(getattr(Integration, name), project))
     _, body = deliver.pull_request_text(cast("Any", project), "b")
     for ours in (f"llvm/llvm-project@{base}", f"https://github.com/llvm/llvm-project/compare/{base}...{base}"):
         assert ours in body

@@ -52,7 +52,7 @@ def goal(at: At, given: str | None, align: str | None, *, option: str = "--until
     if align is None:
         return given
     from mlir_release.integrate.open import open_projects
-    from mlir_release.integrate.pins.align import aligned
+    from mlir_release.integrate.pins.dependency import aligned
 
     if given is not None:
         raise UsageError(

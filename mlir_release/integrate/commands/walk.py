@@ -151,7 +151,8 @@ def run(at: At, /, no_probes: bool, until: str | None, align: str | None, **opti
     from mlir_release.release.forge.open import open_pulls
 
     pulls = open_pulls() if options["push"] else None
-    for end in loop.run(*at, until=goal(at, until, align), probing=not no_probes, pulls=pulls, **options):
+    request = loop.RunRequest(until=goal(at, until, align), probing=not no_probes, **options)
+    for end in loop.run(*at, request, pulls=pulls):
         show_end(end, quiet=options["wait"], at="" if until or align else "at head, ")
 
 

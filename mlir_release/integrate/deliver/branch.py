@@ -23,7 +23,7 @@ from mlir_release.integrate.patches.ledger import as_trailer, named
 from mlir_release.integrate.patches.patches import Stack, add_patch, without
 from mlir_release.integrate.pins.refresh import refreshed
 from mlir_release.integrate.pins.submodules import update
-from mlir_release.integrate.project import Project, branch_diverged
+from mlir_release.integrate.project import Integration, branch_diverged
 from mlir_release.integrate.state import T_DROPPED, T_PATCHES, T_PIN, T_START, T_UPSTREAM, past_of
 from mlir_release.integrate.upstream import shown
 from mlir_release.integrate.walk.diamond import check_waiting
@@ -41,7 +41,11 @@ if TYPE_CHECKING:
 
 
 def start(
-    project: Project, *also: Project, publish: bool = False, pulls: PullRequests | None = None, repair: bool = False
+    project: Integration,
+    *also: Integration,
+    publish: bool = False,
+    pulls: PullRequests | None = None,
+    repair: bool = False,
 ) -> str:
     """Begin an integrate: main up to date, a dated branch with one empty commit that describes it. Returns its name.
 
@@ -126,7 +130,7 @@ def start(
     return name
 
 
-def warn_of_taken_back(projects: Iterable[Project]) -> None:
+def warn_of_taken_back(projects: Iterable[Integration]) -> None:
     """Warn of what main has had and taken back, of each upstream."""
     for each in projects:
         if told := taken_back(each, each.main_ref())[1]:
@@ -137,7 +141,7 @@ def warn_of_taken_back(projects: Iterable[Project]) -> None:
 _PINNED = 20
 
 
-def taken_back(project: Project, main: str) -> tuple[str, str]:
+def taken_back(project: Integration, main: str) -> tuple[str, str]:
     """The newest upstream commit that main had and took back, if its pin has not come as far since; and a sentence.
 
     Both are empty if there is none. What was taken back and landed again is none either.

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import logging
+import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.ground.console import counted
-from mlir_release.ground.errors import ReleaseError
+from mlir_release.ground.errors import MachineError, ReleaseError
 from mlir_release.ground.foreign import code, link, markdown
+from mlir_release.ground.storage.download import HTTP_TIMEOUT
 from mlir_release.ground.storage.files import read_end
 from mlir_release.ground.storage.tempdirs import scratch_folder
 from mlir_release.ground.strategy import Verdict
-from mlir_release.integrate.deliver.notify import notify
 from mlir_release.integrate.patches.ledger import carried, reverted_since, superseded
 from mlir_release.integrate.state import (
     CULPRITS,
@@ -26,8 +29,10 @@ from mlir_release.integrate.state import (
 from mlir_release.integrate.upstream import shown
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mlir_release.ground.hosting import PullRequests
-    from mlir_release.integrate.project import Project
+    from mlir_release.integrate.project import Integration
     from mlir_release.integrate.report import WalkReport
 
 #: The last bytes of a log that are attached: services accept 8 MiB and more.
@@ -41,7 +46,7 @@ CHANGES = "Changes to this repository"
 TOLD = "Dropped and skipped"
 
 
-def pull_request_text(project: Project, branch: str, at: str = "") -> tuple[str, str]:
+def pull_request_text(project: Integration, branch: str, at: str = "") -> tuple[str, str]:
     """Title and body, from the ledger and the walk; of several upstreams, each has its paragraphs.
 
     :param at: a commit of the branch, which is looked at instead of its head
@@ -82,7 +87,7 @@ def pull_request_text(project: Project, branch: str, at: str = "") -> tuple[str,
     told: list[str] = []
     culprits: list[str] = []
     changes: list[str] = []
-    fixes: list[tuple[Project, str, list[str]]] = []  # of the culprits since the last squashed commit
+    fixes: list[tuple[Integration, str, list[str]]] = []  # of the culprits since the last squashed commit
     fixing: list[str] | None = None  # those of the last advance, if it was to a culprit
     for commit, subject, trailers in commits:
         if is_squashed(trailers):  # at an earlier landing: its text lists them
@@ -122,18 +127,18 @@ def pull_request_text(project: Project, branch: str, at: str = "") -> tuple[str,
     return project.config.land.title.format_map(fields), "\n\n".join(paragraphs)
 
 
-def merge_subject(project: Project, branch: str) -> str:
+def merge_subject(project: Integration, branch: str) -> str:
     """The subject of a commit that brings the main branch into an integrate branch."""
     return f"Merge {project.config.downstream.branch} into {branch}"
 
 
-def _reference(project: Project, commit: str) -> str:
+def _reference(project: Integration, commit: str) -> str:
     """An upstream commit; on GitHub a link to it, in the messages of commits, too."""
     name = project.upstream.config.github
     return f"{name}@{commit}" if name else commit
 
 
-def update_pull_request(project: Project, branch: str, pulls: PullRequests, *, walked: str = "") -> None:
+def update_pull_request(project: Integration, branch: str, pulls: PullRequests, *, walked: str = "") -> None:
     """Open the draft or bring its text up to date, and start the downstream's own checks on the branch's head.
 
     :param walked: the picture of the walk, in Markdown
@@ -171,3 +176,60 @@ def deliver(report: WalkReport, *, text: str, variable: str, pulls: PullRequests
         except ReleaseError as error:
             failures.append(error)
     return failures
+
+
+def notify(variable: str, *, title: str, body: str, attachments: Sequence[Path] = ()) -> int:
+    """Send Markdown to every URL in the environment variable ``variable`` (separated by white space).
+
+    Returns how many there are. A body that is longer than a service takes is shortened, unless the URL sets apprise's
+    ``overflow``, so the attachments should hold all of it. The URLs hold secrets: they are never shown.
+
+    :raises MachineError: if a URL is malformed, or a service did not accept the message; the others have got it then
+    """
+    urls = os.environ.get(variable, "").split()
+    if not urls:
+        return 0
+    import apprise
+
+    files = [str(path) for path in attachments if path.is_file()]
+    malformed, refused = [], []
+    # Apprise logs the addresses that it can't read, secrets and all, and Python prints unhandled records.
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        for number, url in enumerate(urls, 1):
+            service = apprise.Apprise.instantiate(url)
+            if service is None:
+                malformed.append(str(number))
+                continue
+            # Unless the URL sets a limit: apprise's own four seconds are short for a log on its way.
+            if not re.search("[?&][cr]to=", url):
+                service.socket_connect_timeout = service.socket_read_timeout = HTTP_TIMEOUT
+            short = body if "overflow=" in url else shortened(body, service.body_maxlen - len(title))
+            form = apprise.NotifyFormat.MARKDOWN
+            if not apprise.Apprise(service).notify(body=short, title=title, body_format=form, attach=files or None):
+                refused.append(f"{number} ({service.service_name})")
+    finally:
+        logging.disable(before)
+    if malformed:
+        what = "not a notification address that apprise understands: number"
+        remedy = "see the list of services in apprise's documentation"
+    else:
+        what = "the message was not accepted by notification address number"
+        remedy = "check the addresses and the network; the report itself is printed all the same"
+    if some := ", ".join(malformed or refused):
+        raise MachineError("network-failed", f"{what} {some} of {len(urls)}", where=f"${variable}", remedy=remedy)
+    return len(urls)
+
+
+def shortened(markdown: str, limit: int) -> str:
+    """``markdown`` in at most ``limit`` characters: whole lines, no code block left open. (Apprise's own way of cutting
+    drops all attachments but one.)"""
+    if len(markdown) <= limit:
+        return markdown
+    fences = re.findall("^`{3,}", markdown, re.MULTILINE)
+    cut = markdown[: max(0, limit - max(map(len, fences), default=0) - len("\n\n…"))].rpartition("\n")[0]
+    opened = ""
+    for fence in re.findall("^`{3,}", cut, re.MULTILINE):
+        opened = fence if not opened else "" if fence == opened else opened
+    return f"{cut}\n{opened}\n…" if opened else f"{cut}\n…"

@@ -23,7 +23,7 @@ from mlir_release.integrate.deliver.deliver import pull_request_text
 from mlir_release.integrate.fix.broken import remove_broken
 from mlir_release.integrate.patches.ledger import carried
 from mlir_release.integrate.pins.submodules import fetchable, links_made, update
-from mlir_release.integrate.project import Project, branch_moved_remotely, local_branch_moved
+from mlir_release.integrate.project import Integration, branch_moved_remotely, local_branch_moved
 from mlir_release.integrate.state import (
     LANDED,
     REMOTE_LANDED,
@@ -100,7 +100,7 @@ def land(walk: Walk, *, squash: bool, pulls: PullRequests | None, at: str | None
     return new
 
 
-def _on_branch(project: Project, branch: str, at: str, heads: tuple[str | None, ...]) -> str:
+def _on_branch(project: Integration, branch: str, at: str, heads: tuple[str | None, ...]) -> str:
     """The commit that ``at`` names, if the branch has it, or had it before it was squashed, reset or rebased."""
     outer = project.outer
     commit = outer.resolve(at)
@@ -134,7 +134,7 @@ def _on_branch(project: Project, branch: str, at: str, heads: tuple[str | None, 
 # -- checks ------------------------------------------------------------------------------------------------------------
 
 
-def check_reachable(project: Project, branch: str, at: str = "") -> None:
+def check_reachable(project: Integration, branch: str, at: str = "") -> None:
     """Fetch again everything that the branch's commits point at.
 
     :param at: a commit of the branch, which is looked at instead of its head
@@ -171,7 +171,7 @@ def _unreachable(commit: str, subject: str, what: str, target: str, where: str) 
 # -- what lands --------------------------------------------------------------------------------------------------------
 
 
-def _squash(project: Project, branch: str, head: str, title: str, body: str, known: str) -> str:
+def _squash(project: Integration, branch: str, head: str, title: str, body: str, known: str) -> str:
     """One commit for the branch up to ``head``: ``known``, if it is that already."""
     commits = project.commits(branch, head)
     if len(commits) <= 1 and all(T_START not in trailers for _, _, trailers in commits):
@@ -191,7 +191,7 @@ def _squash(project: Project, branch: str, head: str, title: str, body: str, kno
     return project.commit(tree_of(project.outer, head), [project.fork_point(head)], message, known=known)
 
 
-def _may_replace(project: Project, there: str, landed: str, heads: tuple[str | None, ...]) -> bool:
+def _may_replace(project: Integration, there: str, landed: str, heads: tuple[str | None, ...]) -> bool:
     """Whether the remote's head (empty: there is none) has nothing that is neither in ``heads`` nor in what lands."""
     outer = project.outer
     if not there or any(is_ancestor(outer, there, head) for head in heads if head):
@@ -203,7 +203,7 @@ def _may_replace(project: Project, there: str, landed: str, heads: tuple[str | N
 # -- what is left out --------------------------------------------------------------------------------------------------
 
 
-def pull_landed(project: Project, branch: str) -> None:
+def pull_landed(project: Integration, branch: str) -> None:
     """Bring what others landed of the branch, before they squashed it, to :data:`LANDED`, beside what is there.
 
     :raises UnreachableError: if the remote can't be read
@@ -215,7 +215,7 @@ def pull_landed(project: Project, branch: str) -> None:
         project.outer.run("update-ref", "-d", theirs)
 
 
-def _keep(project: Project, branch: str, *heads: str) -> None:
+def _keep(project: Integration, branch: str, *heads: str) -> None:
     """Keep heads that the branch is about to lose, here and at the remote; not those without any advance."""
     for head in heads:
         if not all(is_squashed(trailers) for _, _, trailers in project.commits(branch, head)):
@@ -236,7 +236,7 @@ def _keep(project: Project, branch: str, *heads: str) -> None:
         pull_landed(project, branch)
 
 
-def _add(project: Project, branch: str, head: str) -> None:
+def _add(project: Integration, branch: str, head: str) -> None:
     """Make ``head`` reachable from :data:`LANDED`, which only ever moves forward."""
     outer, ref = project.outer, LANDED + branch
     races = Races(where=f"{outer.directory}: {ref}")

@@ -12,7 +12,7 @@ from mlir_release.ground.strategy import Verdict
 from mlir_release.integrate.state import ProbeStore, linear_tests, retries, told_retries, totals
 
 if TYPE_CHECKING:
-    from mlir_release.integrate.project import Project
+    from mlir_release.integrate.project import Integration
 
 #: How many tests the table shows.
 _ROWS = 60
@@ -114,12 +114,12 @@ def _commit(test: SmokeRun) -> str:
     return f"{code(test.commit[:12])} {markdown(test.title[:80])}"
 
 
-def pictures(project: Project, branch: str) -> str:
+def pictures(project: Integration, branch: str) -> str:
     """The walks of a branch in Markdown, one after the other. See :func:`picture`."""
     return "\n".join(picture(each, branch).as_markdown() for each in project.walked(branch))
 
 
-def picture(project: Project, branch: str) -> WalkPicture:
+def picture(project: Integration, branch: str) -> WalkPicture:
     """The walk of a branch, from git's records here. Fetches nothing."""
     upstream = project.upstream
     head = upstream.head()
@@ -153,7 +153,10 @@ def picture(project: Project, branch: str) -> WalkPicture:
         here=here,
         breaks=totals(commits, project.names)[1],
         linear_tests=linear_tests(
-            commits, project.names, attempts=project.config.smoke.attempts, stopped=stopped, head=here == len(line)
+            commits,
+            project.names,
+            attempts=project.config.smoke.attempts,
+            ahead="break" if stopped else "nothing" if here == len(line) else "",
         ),
         tests=tests,
         retried=retries(records.values())[0],

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from mlir_release.ground.git.shared import SharedGit
     from mlir_release.integrate.patches.patches import Stack
-    from mlir_release.integrate.project import Project
+    from mlir_release.integrate.project import Integration
     from mlir_release.integrate.state import Record
     from mlir_release.integrate.walk.observe import Observation
     from mlir_release.integrate.walk.walk import Walk
@@ -157,7 +157,7 @@ def failure(walk: Walk, seen: Observation) -> tuple[int, int, Stack]:
 
 
 @contextmanager
-def work_tree(project: Project) -> Iterator[ProbeSlot]:
+def work_tree(project: Integration) -> Iterator[ProbeSlot]:
     """The slot in which people fix, held for us while we look at it and decide.
 
     :raises ConflictError: if it is of another clone, and a person's work is in it; without, it can be made anew
@@ -199,12 +199,12 @@ def _there(slot: ProbeSlot) -> str | None:
     return None if _unfinished(slot).exists() else head_of(slot.outer)
 
 
-def _is_for(project: Project, commit: str, head: str, pin: str) -> bool:
+def _is_for(project: Integration, commit: str, head: str, pin: str) -> bool:
     """Whether ``commit`` of the work tree goes on from the branch at ``head``, with the pin that is to be fixed."""
     return is_ancestor(project.outer, head, commit) and project.pin(commit) == pin
 
 
-def _kept(project: Project, slot: ProbeSlot, head: str, pin: str) -> bool:
+def _kept(project: Integration, slot: ProbeSlot, head: str, pin: str) -> bool:
     """Whether the work tree is already one for this fix; False: it may be replaced."""
     if _unfinished(slot).exists() or not slot.outer.exists():
         return False
@@ -232,7 +232,7 @@ def _kept(project: Project, slot: ProbeSlot, head: str, pin: str) -> bool:
     )
 
 
-def _changed(project: Project, slot: ProbeSlot, there: str) -> list[str]:
+def _changed(project: Integration, slot: ProbeSlot, there: str) -> list[str]:
     """The files in the work tree, at ``there``, that are neither committed nor ignored.
 
     Of the upstreams' sources, those that are changed.
@@ -258,7 +258,7 @@ def _different(git: SharedGit, path: Path, commit: str) -> list[str]:
     return [os.fsdecode(name) for name in in_slot(git, path, *asked).stdout.split(b"\0")[:-1]]
 
 
-def _by_a_person(project: Project, commit: str, head: str) -> bool:
+def _by_a_person(project: Integration, commit: str, head: str) -> bool:
     """Whether ``commit`` changes more than pins, and what follows from them, since it left the history of ``head``."""
     made = begun = merge_base(project.outer, commit, head)
     for each in project.everyone if begun else ():
@@ -279,7 +279,7 @@ _COMMON = re.compile(
 )
 
 
-def _changes(project: Project, good: str, bad: str, errors: Sequence[str]) -> tuple[tuple[str, ...], str, str]:
+def _changes(project: Integration, good: str, bad: str, errors: Sequence[str]) -> tuple[tuple[str, ...], str, str]:
     """The files that differ and that the downstream includes or the errors name; their differences, or a list of all;
     and what is left out of these: hunks that no error names, where others are named."""
     git, included = project.upstream, included_in(project)
@@ -358,7 +358,7 @@ def tested(walk: Walk, slot: ProbeSlot, there: Observation) -> Record:
     return record
 
 
-def committed(project: Project, slot: ProbeSlot, head: str, pin: str) -> str:
+def committed(project: Integration, slot: ProbeSlot, head: str, pin: str) -> str:
     """The commit that a person made in the work tree."""
     there = _there(slot)
     if there is None or not _is_for(project, there, head, pin):

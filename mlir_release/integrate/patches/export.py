@@ -17,7 +17,7 @@ from mlir_release.integrate.pins.submodules import repository
 
 if TYPE_CHECKING:
     from mlir_release.ground.git.repository import Git, Signature
-    from mlir_release.integrate.project import Project
+    from mlir_release.integrate.project import Integration
     from mlir_release.integrate.tables import ExportTarget
 
 
@@ -60,14 +60,14 @@ def _remote_head(git: Git, target: ExportTarget) -> str | None:
     )
 
 
-def export_stack(project: Project, tip: str) -> str:
+def export_stack(project: Integration, tip: str) -> str:
     """Export the upstream's carried stack. :raises UsageError: if ``integrate.toml`` has no place for it."""
     check_fork(project, tip)
     assert project.upstream.config.export is not None
     return export_commit(project.upstream, tip, project.upstream.config.export, project.signature())
 
 
-def check_fork(project: Project, tip: str, base: str = "") -> None:
+def check_fork(project: Integration, tip: str, base: str = "") -> None:
     """Refuse a carried stack that has no place to be exported to. :raises UsageError: ``config-invalid``
 
     :param base: where it is ``tip``, nothing is carried
@@ -83,7 +83,7 @@ def check_fork(project: Project, tip: str, base: str = "") -> None:
         )
 
 
-def export_others(project: Project, commit: str = "HEAD", *, cloned: bool = False) -> dict[str, str]:
+def export_others(project: Integration, commit: str = "HEAD", *, cloned: bool = False) -> dict[str, str]:
     """Export the other submodules that ``[[export.also]]`` names; path -> head of the export branch.
 
     :param cloned: only those that are cloned here: the others can't have new commits
@@ -116,7 +116,7 @@ def export_others(project: Project, commit: str = "HEAD", *, cloned: bool = Fals
     return heads
 
 
-def export_all(project: Project) -> dict[str, str]:
+def export_all(project: Integration) -> dict[str, str]:
     """Make every carried state that HEAD points at reachable, in all submodules. Path -> export branch's head."""
     heads = export_others(project)
     for each in project.everyone:

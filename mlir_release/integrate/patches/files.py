@@ -56,7 +56,7 @@ _UNFIT = (
 
 
 class Downstream(Hashable, Protocol):
-    """What is asked here of a :class:`~mlir_release.integrate.project.Project`, which asks this module."""
+    """What is asked here of a :class:`~mlir_release.integrate.project.Integration`, which asks this module."""
 
     upstream: UpstreamRepository
 
@@ -240,7 +240,7 @@ def _said(stderr: bytes) -> str:
 
 
 @dataclass(frozen=True)
-class _Index:
+class _PatchIndex:
     """A tree of the upstream as an index of the paths that patches change, and of what these paths lead through."""
 
     git: Git
@@ -267,7 +267,7 @@ class _Index:
 
 
 @contextmanager
-def _index(git: Git, tree: str, files: Sequence[PatchFile]) -> Iterator[_Index]:
+def _index(git: Git, tree: str, files: Sequence[PatchFile]) -> Iterator[_PatchIndex]:
     paths = {path for file in files for path in file.changes}
     leading = {"/".join(path.split("/")[:depth]) for path in paths for depth in range(1, path.count("/") + 1)}
     found = entries_at(git, tree, *sorted(paths | leading)) if paths else {}
@@ -278,7 +278,7 @@ def _index(git: Git, tree: str, files: Sequence[PatchFile]) -> Iterator[_Index]:
         through = ("/".join(path.split("/")[:depth]) for path in entries for depth in range(1, path.count("/") + 1))
         env = {"GIT_INDEX_FILE": os.fspath(folder / "index")}
         git.run("update-index", "-z", "--index-info", input=os.fsencode(rows), env=env)
-        yield _Index(git, tree, env, entries, frozenset(paths & {*trees, *through}))
+        yield _PatchIndex(git, tree, env, entries, frozenset(paths & {*trees, *through}))
 
 
 def _patched(git: Git, tree: str, files: Sequence[PatchFile]) -> str:

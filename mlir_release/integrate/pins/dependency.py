@@ -11,6 +11,7 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from mlir_release.ground.console import console
 from mlir_release.ground.errors import MachineError, UsageError
 from mlir_release.ground.git.carriers import submodule_settings
 from mlir_release.ground.git.remotes import try_fetch, upstream_unreachable
@@ -18,11 +19,15 @@ from mlir_release.ground.git.repository import Git, GitError
 from mlir_release.ground.git.trees import entry_at, is_ancestor
 from mlir_release.ground.llvm.places import pinned_in, said_at
 from mlir_release.ground.llvm.recipes import FollowedProject, recipes
-from mlir_release.ground.llvm.recogniser import PREFIX
+from mlir_release.ground.llvm.recogniser import PREFIX, RecognisedProject, parse
+from mlir_release.integrate.patches.ledger import carried
 from mlir_release.integrate.pins.submodules import repository
+from mlir_release.integrate.upstream import shown
 
 if TYPE_CHECKING:
-    from mlir_release.integrate.project import Project
+    from collections.abc import Sequence
+
+    from mlir_release.integrate.project import Integration
     from mlir_release.integrate.upstream import UpstreamRepository
 
 
@@ -88,7 +93,7 @@ class Carried:
     dependency: Dependency
     commit: str  #: the dependency's own, at the downstream's commit
     path: str  #: of its submodule or pin file in the downstream
-    project: Project | None  #: the downstream with it, if it is followed, too
+    project: Integration | None  #: the downstream with it, if it is followed, too
 
     def head(self, *, fetch: bool = True) -> str:
         """The newest commit of the branch that it is taken from; without ``fetch``, as it was last seen.
@@ -111,7 +116,7 @@ class Carried:
 _HEAD = "refs/mlir-release/dependency-head"
 
 
-def carried_dependency(project: Project, target: str, commit: str = "HEAD") -> Carried:
+def carried_dependency(project: Integration, target: str, commit: str = "HEAD") -> Carried:
     """The dependency that ``target`` names: a submodule of the downstream's, or another upstream, that pins ours.
 
     :param target: its path or, of an upstream, its name; after a ``#``, the place of the pin in its own tree
@@ -150,3 +155,71 @@ def carried_dependency(project: Project, target: str, commit: str = "HEAD") -> C
     return Carried(
         dependency(inner, entry.oid, project.upstream, title=title, url=url, path=where), entry.oid, path, None
     )
+
+
+# -- ``--align``: the commit of our upstream that another project pins, to walk to it ----------------------------------
+
+
+def aligned(projects: Sequence[Integration], target: str) -> str:
+    """Where to walk for ``target``: a commit, with ``NAME@`` in front where there are several upstreams.
+
+    A pin of a fork stands for upstream's commit that it is based on; its patches are named, and not taken.
+
+    :param projects: the upstreams that are walked; ``target`` must pin one of them
+    :param target: a submodule of the downstream's or another upstream, that has a pin of its own; or
+        ``pin-of:PROJECT[@REF][#PATH]``
+    :raises UsageError: if it pins none of them, or a commit that the branch has passed
+    :raises MachineError: if it can't be fetched
+    """
+    pins, refusals, goals = [], [], []
+    for project in projects:
+        try:
+            pins.append((project, *_pin(project, target)))
+        except UsageError as refusal:
+            refusals.append(refusal)
+    if not pins:
+        raise refusals[0]
+    for project, said, pin in pins:
+        upstream, title = project.upstream, project.upstream.config.title
+        head = upstream.fetch()
+        goal, here = upstream.base_of(pin, head), upstream.base_of(project.pin(), head)
+        console.say(f"    {said} pins {title} {pin[:12]}")
+        if goal != pin:
+            patches = carried(upstream, goal, pin)
+            console.say(f"    it is {goal[:12]} with {len(patches)} patches, which are not taken:")
+            for patch in patches:
+                console.say(f"    patch {patch.sha[:12]} {shown(patch.subject)}")
+        if goal != here and is_ancestor(upstream, goal, here):
+            ahead = len(upstream.affecting(goal, here))
+            raise UsageError(
+                "revision-unsuitable",
+                f"{said} pins a {title} that is behind this branch",
+                where=f"{goal} and {here}",
+                why=f"{ahead} affecting commits lie between them, and a walk goes forward only",
+                remedy="wait until it has moved on, or start an integrate from an older commit of this repository",
+            )
+        goals.append(f"{project.slug}@{goal}".removeprefix("@"))
+    return "+".join(goals)
+
+
+def _pin(project: Integration, target: str) -> tuple[str, str]:
+    """Who pins, and the upstream's commit as it says it, which is here then."""
+    upstream, fork = project.upstream, ""
+    if target.startswith(PREFIX):
+        source, ref, path = parse(target)
+        theirs = RecognisedProject(
+            source, path, upstream=recipes().followed(upstream.config.title, upstream.config.url)
+        )
+        commit = theirs.commit(ref)
+        theirs.have([commit])
+        pin, fork = theirs.pin(commit), theirs.fork(commit, theirs.place(commit))
+        pin = upstream.pinned(pin, where=theirs.url)
+        said = f"{theirs.name} at {commit[:12]}"
+    else:
+        found = carried_dependency(project, target)
+        pin, said = found.dependency.pin(found.commit), f"{found.dependency.title} at {found.commit[:12]}"
+    if upstream.resolve(pin) is None and fork:
+        try_fetch(upstream, fork, f"+{pin}:refs/mlir-release/pins/{pin}")
+    if upstream.resolve(pin) is None:
+        upstream.require(pin)
+    return said, pin

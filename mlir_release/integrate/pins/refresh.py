@@ -31,11 +31,11 @@ from mlir_release.integrate.walk.smoke import ProbeSlot, free_slot, place, slot_
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mlir_release.integrate.project import Project
+    from mlir_release.integrate.project import Integration
     from mlir_release.integrate.tables import RefreshTable
 
 
-def refreshed(project: Project, parent: str, pin: str) -> Generated:
+def refreshed(project: Integration, parent: str, pin: str) -> Generated:
     """What the refresh command makes of ``pin`` on the downstream's commit ``parent``. It runs foreign code.
 
     :returns: empty, too, if there is no such command
@@ -84,7 +84,7 @@ def refreshed(project: Project, parent: str, pin: str) -> Generated:
 
 
 @contextmanager
-def prepared(project: Project, outer_commit: str, llvm: str) -> Iterator[ProbeSlot]:
+def prepared(project: Integration, outer_commit: str, llvm: str) -> Iterator[ProbeSlot]:
     """A slot with the downstream at ``outer_commit`` and its upstream at ``llvm`` (patches included), held for us."""
     with ExitStack() as stack:
         folder, lock = free_slot(project, stack)
@@ -97,7 +97,7 @@ def prepared(project: Project, outer_commit: str, llvm: str) -> Iterator[ProbeSl
         yield replace(slot, generated=generated)
 
 
-def _changes(project: Project, table: RefreshTable, slot: ProbeSlot, commit: str) -> Generated:
+def _changes(project: Integration, table: RefreshTable, slot: ProbeSlot, commit: str) -> Generated:
     """What the command changed, made or removed."""
     changed = _listed(project, slot, commit)
     allowed = _listed(project, slot, commit, *table.pathspecs)
@@ -144,7 +144,7 @@ def _changes(project: Project, table: RefreshTable, slot: ProbeSlot, commit: str
     return made
 
 
-def _listed(project: Project, slot: ProbeSlot, commit: str, *pathspecs: str) -> set[str]:
+def _listed(project: Integration, slot: ProbeSlot, commit: str, *pathspecs: str) -> set[str]:
     """Paths that differ from ``commit``, and new ones that are not ignored."""
     different = ("diff", "--name-only", "--no-renames", "--no-ext-diff", "--ignore-submodules=dirty", "-z", commit)
     new = ("ls-files", "--others", "--exclude-standard", "-z")

@@ -39,7 +39,7 @@ _COMMIT = re.compile("[0-9a-f]{7,40}")
 _VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.!_+]{0,100}")
 
 
-class _Row(Struct, frozen=True):
+class _PinnableRow(Struct, frozen=True):
     tag: str
     version: str
     revision: Sha1
@@ -50,10 +50,10 @@ class _Month(Struct, frozen=True):
     sha256: Sha256
 
 
-class _Index(Struct, frozen=True, tag_field="schema", tag=1):
+class _PinnableIndex(Struct, frozen=True, tag_field="schema", tag=1):
     """What a walk needs of ``index.json``, or of a month's file, whose schemas the release repository's pages have."""
 
-    releases: tuple[_Row, ...]
+    releases: tuple[_PinnableRow, ...]
     months: tuple[_Month, ...] = ()
     yanked: Mapping[str, str] = {}
 
@@ -115,13 +115,13 @@ def read_releases(url: str, distribution: str) -> Releases:
     yanked = frozenset[str]()
     try:
         if url.endswith(".json"):
-            parts = [head := from_json(_fetched(url), _Index)]
+            parts = [head := from_json(_fetched(url), _PinnableIndex)]
             for month in head.months[:MONTHS]:
                 name = f"index/{month.month}.json"
                 content = _fetched(urljoin(url, name))
                 if sha256_of(content) != month.sha256:
                     raise MalformedError("", f"names another digest than {name} has; try again in a minute")
-                parts.append(from_json(content, _Index))
+                parts.append(from_json(content, _PinnableIndex))
             rows = [row for part in parts for row in part.releases if _VERSION.fullmatch(row.version)]
             left = {row.version for row in rows if row.tag not in head.yanked}
             listed, yanked = {row.version: row.revision for row in rows}, frozenset(row.version for row in rows) - left
@@ -169,13 +169,13 @@ def _links(page: str) -> Iterator[str]:
     """The file names that a page links to, but those of yanked files. Source: PEP 503, PEP 592."""
     hrefs: list[str] = []
 
-    class Links(HTMLParser):
+    class LinkParser(HTMLParser):
         def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
             given = dict(attrs)
             if tag == "a" and given.get("href") and "data-yanked" not in given:
                 hrefs.append(given["href"] or "")
 
-    Links().feed(page)
+    LinkParser().feed(page)
     for href in hrefs:
         try:
             path = urlsplit(href).path

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from mlir_release.ground.git.repository import Git
-    from mlir_release.integrate.project import Project
+    from mlir_release.integrate.project import Integration
 
 #: Where the branches and tags of a submodule's remote are remembered while they are looked at.
 _THERE = "refs/mlir-release/there"
 
 
-def wanted(project: Project) -> list[str]:
+def wanted(project: Integration) -> list[str]:
     """The submodules besides the upstream that a smoke test finds: ``[smoke] submodules``.
 
     By default, those that are initialised in the checkout, and those that carry patches (``[[export.also]]``).
@@ -55,7 +55,7 @@ def wanted(project: Project) -> list[str]:
     return list(asked)
 
 
-def update(project: Project) -> None:
+def update(project: Integration) -> None:
     """Check out the submodules that are :func:`wanted` in the checkout, each at the commit that it points at."""
     others = wanted(project)
     if others:
@@ -120,7 +120,7 @@ def clone(outer: SharedGit, path: str, *, finish: Callable[[], None] = lambda: N
         begun.unlink()
 
 
-def links_made(project: Project, base: str, tip: str) -> Iterator[tuple[str, str, str, str]]:
+def links_made(project: Integration, base: str, tip: str) -> Iterator[tuple[str, str, str, str]]:
     """Where the commits after ``base`` up to ``tip`` point other submodules at something else; oldest first.
 
     Yields the outer commit and its subject, the submodule's path, and the submodule's commit.
@@ -142,7 +142,7 @@ def links_made(project: Project, base: str, tip: str) -> Iterator[tuple[str, str
                 yield outer, subject, path, commit.decode()
 
 
-def populate(project: Project, slot: Path, commit: str, lock: int) -> None:
+def populate(project: Integration, slot: Path, commit: str, lock: int) -> None:
     """Check out the submodules that are :func:`wanted` in a slot at ``commit``, with theirs.
 
     They are cloned in the checkout, where their remotes and credentials are known, and lend the slot their objects.
@@ -167,7 +167,7 @@ def populate(project: Project, slot: Path, commit: str, lock: int) -> None:
         left += [(inner, folder / path, entry.oid, below) for below in listed(inner, entry.oid)]
 
 
-def fetchable(project: Project, path: str, commit: str) -> bool:
+def fetchable(project: Integration, path: str, commit: str) -> bool:
     """Whether others can fetch ``commit`` from the submodule's own remote or its ``[[export.also]]``.
 
     :raises MachineError: if the submodule can't be cloned

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from mlir_release.ground.git.patch import Patch
-    from mlir_release.integrate.project import Project
+    from mlir_release.integrate.project import Integration
     from mlir_release.integrate.upstream import UpstreamCommit
 
 
@@ -47,7 +47,7 @@ def _line(git: Git, good: str, bad: str) -> list[str]:
     return [good, *git.text("rev-list", "--first-parent", "--reverse", f"{good}..{bad}").split()]
 
 
-def _commit(project: Project, revision: str) -> str:
+def _commit(project: Integration, revision: str) -> str:
     """The downstream's commit that ``revision`` names. What was landed is fetched if need be. :raises UsageError:"""
     outer = project.outer
     for attempt in range(2):
@@ -66,7 +66,7 @@ def _commit(project: Project, revision: str) -> str:
     )
 
 
-def _fetch_landed(project: Project) -> None:
+def _fetch_landed(project: Integration) -> None:
     """Fetch the remote's walks as they were before ``land`` squashed them. A failure is only told."""
     remote = project.config.downstream.remote
     fetched, said = try_fetch(project.outer, remote, f"+{LANDED}*:{REMOTE_LANDED}*")
@@ -81,7 +81,7 @@ def _fetch_landed(project: Project) -> None:
 class Sources:
     """A commit of the downstream, and the patches that it carries on ``base``; ``unwanted`` ones are left out."""
 
-    project: Project
+    project: Integration
     outer: str
     pin: str
     base: str
@@ -89,7 +89,7 @@ class Sources:
     unwanted: tuple[Patch, ...] = ()
 
     @classmethod
-    def at(cls, project: Project, commit: str, without: Iterable[str] = ()) -> Sources:
+    def at(cls, project: Integration, commit: str, without: Iterable[str] = ()) -> Sources:
         """Those of a commit. :param without: how the ids of unwanted patches begin"""
         upstream, pin = project.upstream, project.pin(commit)
         upstream.require(pin)
@@ -175,7 +175,7 @@ def _into_merge(bisection: Bisection, sources: Sources, found: BisectResult, goo
     return found
 
 
-def brought(project: Project, outer: str, good: str, bad: str) -> tuple[UpstreamCommit, ...]:
+def brought(project: Integration, outer: str, good: str, bad: str) -> tuple[UpstreamCommit, ...]:
     """The commits that broke the downstream's ``outer`` inside of the upstream's ``bad``, if that is a merge.
 
     The smoke test says so, each time one level deeper. ``good`` is the commit before.
@@ -193,7 +193,7 @@ def brought(project: Project, outer: str, good: str, bad: str) -> tuple[Upstream
 
 
 def bisect_upstream(
-    project: Project,
+    project: Integration,
     good: str,
     bad: str,
     command: Sequence[str],
@@ -221,7 +221,7 @@ def bisect_upstream(
 
 
 def bisect_branch(
-    project: Project, good: str, bad: str, command: Sequence[str], *, upstream: bool = True, **how: Any
+    project: Integration, good: str, bad: str, command: Sequence[str], *, upstream: bool = True, **how: Any
 ) -> BisectResult:
     """Bisect the outer branch along first parents, with all submodules at each commit's pins.
 
@@ -284,7 +284,7 @@ def _branch(bisection: Bisection, good: str, bad: str, *, deeper: bool = True) -
     return _advanced(bisection, found)
 
 
-def _landed(project: Project, good: str, bad: str) -> list[str]:
+def _landed(project: Integration, good: str, bad: str) -> list[str]:
     """The heads of walks that ``bad`` may be the squashed form of: they end at the same pin. The likeliest first."""
     outer, pin = project.outer, project.pin(bad)
     trailers = parse_trailers(outer.message(bad))

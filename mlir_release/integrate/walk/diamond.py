@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from mlir_release.ground.git.patch import Patch
     from mlir_release.integrate.pins.generated import Generated
-    from mlir_release.integrate.project import Project
+    from mlir_release.integrate.project import Integration
     from mlir_release.integrate.state import Record
     from mlir_release.integrate.walk.observe import Observation
 
@@ -163,7 +163,7 @@ def take_what_is_due(walks: Sequence[Walk], *, probing: bool) -> bool | None:
             return moved
 
 
-def check_waiting(project: Project, seen: Observation, commit: UpstreamCommit, until: str) -> str:
+def check_waiting(project: Integration, seen: Observation, commit: UpstreamCommit, until: str) -> str:
     """When a patch that waits for a dependency can go, in words.
 
     :raises UsageError: if the dependency has no pin of this upstream, has the commit already, or can never have it
@@ -196,7 +196,7 @@ def check_waiting(project: Project, seen: Observation, commit: UpstreamCommit, u
     return f"{pinning.title} pins {title} with {commit.sha[:12]}"
 
 
-def outlook(project: Project, seen: Observation, patch: Patch, *, fetch: bool) -> str:
+def outlook(project: Integration, seen: Observation, patch: Patch, *, fetch: bool) -> str:
     """Whether the dependency that a patch waits for can be moved, for people; empty for a patch that waits for none."""
     if not patch.until:
         return ""

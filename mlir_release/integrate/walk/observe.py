@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from mlir_release.ground.git.patch import Patch
-    from mlir_release.integrate.project import Project
+    from mlir_release.integrate.project import Integration
     from mlir_release.integrate.upstream import UpstreamCommit
 
 
@@ -55,7 +55,7 @@ class Observer:
 
     def __init__(
         self,
-        project: Project,
+        project: Integration,
         branch: str,
         *,
         weigh: Callable[[Sequence[UpstreamCommit]], list[float]] | None = None,

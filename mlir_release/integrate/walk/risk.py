@@ -14,7 +14,7 @@ from mlir_release.ground.strategy import Verdict
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from mlir_release.integrate.project import Project
+    from mlir_release.integrate.project import Integration
     from mlir_release.integrate.upstream import UpstreamCommit, UpstreamRepository
 
 #: Relative risk of a commit that touches a file which the downstream includes; nothing but tests and documents; else.
@@ -36,7 +36,7 @@ _PART = re.compile(r"(?:Dialect|Types|TypeDefs|Enums|Attrs|AttrDefs|Attributes|I
 _TABLEGEN = re.compile(r"LLVM_TARGET_DEFINITIONS\s+([^\s)]+)|(?:mlir_)?tablegen\(\s*(?:LLVM\s+)?([^\s)]+)")
 
 
-def included_in(project: Project) -> Callable[[str], bool]:
+def included_in(project: Integration) -> Callable[[str], bool]:
     """A function: whether the downstream's own sources include an upstream file, given by its path there.
 
     A file is included by the end of its path, as ``mlir/IR/Builders.h`` is. A TableGen file is included, too, if what
@@ -95,7 +95,7 @@ def _names(path: str) -> Iterator[str]:
         yield f"{stem}.td"
 
 
-def weigher(project: Project) -> Callable[[Sequence[UpstreamCommit]], list[float]]:
+def weigher(project: Integration) -> Callable[[Sequence[UpstreamCommit]], list[float]]:
     """A function for :class:`~mlir_release.integrate.walk.walk.Walk`; one ``git diff-tree`` for all commits, kept."""
     included = included_in(project)
     seen: dict[str, list[str]] = {}

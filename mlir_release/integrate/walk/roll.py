@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.ground.hosting import Pull, PullRequests
-    from mlir_release.integrate.project import Project
+    from mlir_release.integrate.project import Integration
 
 #: The date in the name of a dry run's branch, which only the machine that walks it has. So all days share verdicts.
 NO_DATE = "00000000"
@@ -58,7 +58,7 @@ class Orders:
         return f"the roller is {self.mode} by {self.source}{reason}"
 
 
-def read_orders(project: Project) -> Orders:
+def read_orders(project: Integration) -> Orders:
     """What the variable, or else ``[roll]`` on the main branch, orders. :raises UsageError: ``config-invalid``"""
     main = project.main_ref()
     content = project.outer.read(main, CONFIG_FILE)
@@ -82,7 +82,7 @@ class OpenBranch:
     waits: bool  #: for its merge; nobody may move it meanwhile
 
 
-def open_branch(project: Project, pulls: PullRequests | None) -> OpenBranch | None:
+def open_branch(project: Integration, pulls: PullRequests | None) -> OpenBranch | None:
     """The newest integrate branch at the remote that is neither in main nor given up; None without one.
 
     A closed pull request is given up, and one that is ready for review waits to be merged. Without pull requests to
@@ -111,7 +111,7 @@ def open_branch(project: Project, pulls: PullRequests | None) -> OpenBranch | No
     return None
 
 
-def _is_in_main(project: Project, commit: str) -> bool:
+def _is_in_main(project: Integration, commit: str) -> bool:
     """Whether main has the branch's commit, or has come at least as far as it since it began, along each upstream."""
     main = project.main_ref()
     if is_ancestor(project.outer, commit, main):
@@ -136,7 +136,9 @@ class Beginning:
     said: str = ""
 
 
-def begin(project: Project, *also: Project, publish: bool = False, pulls: PullRequests | None = None) -> Beginning:
+def begin(
+    project: Integration, *also: Integration, publish: bool = False, pulls: PullRequests | None = None
+) -> Beginning:
     """Check out the open integrate's branch, or start one, as far as the roller's orders go. Safe to repeat.
 
     :param also: as of :func:`~mlir_release.integrate.deliver.branch.start`
@@ -165,12 +167,12 @@ def begin(project: Project, *also: Project, publish: bool = False, pulls: PullRe
     return Beginning(branch=name, new=True, said=f"on {name}, which stays on this machine: {orders.text()}")
 
 
-def rehearsal(project: Project) -> str:
+def rehearsal(project: Integration) -> str:
     """The name of a dry run's own branch."""
     return project.config.branch_pattern().replace("{date}", NO_DATE)
 
 
-def _check_out(project: Project, name: str, commit: str) -> None:
+def _check_out(project: Integration, name: str, commit: str) -> None:
     """:raises ConflictError: if the branch is here with other commits"""
     outer = project.outer
     if outer.resolve(f"refs/heads/{name}") is None:
@@ -224,7 +226,7 @@ class RollState(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return "\n".join([*lines, *([self.pull] if self.pull else [])])
 
 
-def look(project: Project, pulls: PullRequests | None) -> RollState:
+def look(project: Integration, pulls: PullRequests | None) -> RollState:
     """The roller's state, from git and the pull requests. Moves no branch and tests nothing.
 
     Of several upstreams, commits and days are those of the one whose walk matters most.

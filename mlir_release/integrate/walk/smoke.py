@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.integrate.pins.generated import Generated
-    from mlir_release.integrate.project import Project
+    from mlir_release.integrate.project import Integration
     from mlir_release.integrate.state import Record
 
 #: A smoke command finds the upstream's sources and its pristine commit here.
@@ -99,25 +99,25 @@ def alone(log: Path, upstream: str, needed: Callable[[], bool]) -> Iterator[None
         time.sleep(_LOOK_EVERY)
 
 
-def slots(project: Project) -> Path:
+def slots(project: Integration) -> Path:
     """The folder that a downstream's slots are in."""
     name = sha256_of(os.fsencode(project.outer.common / STATE))[:16]
     return cache_directory() / "integrate" / name
 
 
-def slot_in(project: Project, folder: Path, lock: int) -> ProbeSlot:
+def slot_in(project: Integration, folder: Path, lock: int) -> ProbeSlot:
     """Where a slot's work trees are in ``folder``: the downstream's, and the upstream's."""
     outer = folder / project.outer.directory.name
     return ProbeSlot(outer, sources_in(project, outer), lock)
 
 
-def sources_in(project: Project, outer: Path) -> Path:
+def sources_in(project: Integration, outer: Path) -> Path:
     """Where the upstream's sources are for the downstream's work tree in ``outer``."""
     inside = project.upstream.config.submodule or project.upstream.config.checkout
     return outer / inside if inside else outer.parent / (project.slug or "llvm-project")
 
 
-def variables(project: Project, slot: ProbeSlot, upstream: str) -> dict[str, str]:
+def variables(project: Integration, slot: ProbeSlot, upstream: str) -> dict[str, str]:
     """What a smoke command finds in its environment about the sources, with the upstream at ``upstream``.
 
     Of several upstreams each has variables with its name at their end; those without are the first one's, whichever is
@@ -140,7 +140,7 @@ def variables(project: Project, slot: ProbeSlot, upstream: str) -> dict[str, str
     return found
 
 
-def place(slot: ProbeSlot, project: Project, outer_commit: str, llvm: str) -> ProbeSlot:
+def place(slot: ProbeSlot, project: Integration, outer_commit: str, llvm: str) -> ProbeSlot:
     """Check out the work trees of ``slot``, whatever was there. A pin that is a release needs no sources."""
     place_slot(project.outer, slot.outer, outer_commit, lock=slot.lock)
     for each in project.everyone:
@@ -155,7 +155,7 @@ def place(slot: ProbeSlot, project: Project, outer_commit: str, llvm: str) -> Pr
     return slot
 
 
-def free_slot(project: Project, stack: ExitStack) -> tuple[Path, int]:
+def free_slot(project: Integration, stack: ExitStack) -> tuple[Path, int]:
     """A slot that no other process has, and its lock, for as long as ``stack`` lasts. :raises MachineError:"""
     root = slots(project)
     for number in range(1024):
@@ -170,7 +170,7 @@ def free_slot(project: Project, stack: ExitStack) -> tuple[Path, int]:
 
 
 def smoke_test(
-    project: Project,
+    project: Integration,
     slot: ProbeSlot,
     question: Record,
     log: Path,

@@ -25,7 +25,7 @@ from mlir_release.integrate.walk.smoke import smoke_test
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from mlir_release.integrate.project import Project
+    from mlir_release.integrate.project import Integration
 
 
 #: The last bytes of a log that ``--bad-if`` looks at.
@@ -112,7 +112,7 @@ class Bisection:
     :param bad_if: a regular expression: a commit at which the command fails without such output can't be tested
     """
 
-    project: Project
+    project: Integration
     command: Sequence[str]
     share: bool = False
     again: bool = False

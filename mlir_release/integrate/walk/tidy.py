@@ -19,7 +19,7 @@ from mlir_release.ground.storage.files import read_if_there, remove_folder
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from mlir_release.integrate.project import Project
+    from mlir_release.integrate.project import Integration
 
 DAY = 86_400.0
 
@@ -34,12 +34,12 @@ SLOT_AGE, SLOT_GONE = 60 * DAY, DAY
 OWNER = "repository"
 
 
-def tidy(project: Project, *, kept: Collection[str] = ()) -> None:
+def tidy(project: Integration, *, kept: Collection[str] = ()) -> None:
     """Remove old logs of this repository, and the builds in old slots of all repositories on this machine.
 
     What can't be removed now is left to a later walk.
 
-    :param kept: names of logs (see :meth:`Project.log`) that stay, whatever their age
+    :param kept: names of logs (see :meth:`Integration.log`) that stay, whatever their age
     """
     now, size = time.time(), 0
     found: list[tuple[float, int, Path]] = []

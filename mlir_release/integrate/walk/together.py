@@ -20,7 +20,7 @@ from mlir_release.ground.git.repository import GitError
 from mlir_release.ground.git.trees import is_ancestor, merge_base
 from mlir_release.integrate.patches.patches import PatchConflict
 from mlir_release.integrate.pins.dependency import Dependency, dependency
-from mlir_release.integrate.report import Tried, WalkEnd
+from mlir_release.integrate.report import TriedTogether, WalkEnd
 from mlir_release.integrate.state import T_UPSTREAM
 from mlir_release.integrate.walk.diamond import Move, Step, take_what_is_due
 from mlir_release.integrate.walk.walk import ALL_ALLOWED, Allowed, Walk
@@ -28,7 +28,7 @@ from mlir_release.integrate.walk.walk import ALL_ALLOWED, Allowed, Walk
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from mlir_release.integrate.project import Project
+    from mlir_release.integrate.project import Integration
     from mlir_release.integrate.walk.observe import Observation
 
     #: Where some of the upstreams are moved at once: a commit for each. The first is the one that broke alone.
@@ -138,7 +138,7 @@ class JointWalk:
 
     def _with_others(self, walk: Walk, end: WalkEnd, allowed: Allowed) -> tuple[WalkEnd, bool]:
         """Try the culprit together with others; the walk's end with what was tried, and whether the branch moved."""
-        tried: list[Tried] = []
+        tried: list[TriedTogether] = []
         found, blocked = self.candidates(walk, end.bad)
         for moves in found:
             names = {_title(each): commit for each, commit in moves.items()}
@@ -149,9 +149,9 @@ class JointWalk:
                     return replace(end, outcome="untested", tried=tuple(tried)), False
                 record = record or step.probe()
             except PatchConflict as conflict:
-                tried.append(Tried(names, f"untestable: {conflict.what}"))
+                tried.append(TriedTogether(names, f"untestable: {conflict.what}"))
                 continue
-            tried.append(Tried(names, str(record.verdict)))
+            tried.append(TriedTogether(names, str(record.verdict)))
             if record.verdict is st.Verdict.GOOD and allowed.moves:
                 step.take(record.generated)
                 return end, True
@@ -252,14 +252,14 @@ def _pin(pinning: Dependency, commit: str) -> str:
         return ""
 
 
-def named(projects: Sequence[Project], text: str) -> dict[Project, str]:
+def named(projects: Sequence[Integration], text: str) -> dict[Integration, str]:
     """The commits in ``NAME@REV``, or several with ``+`` between them, by the project whose upstream they are of.
 
     A name is not needed where there is only one.
 
     :raises UsageError: if a name is missing, or unknown here
     """
-    found: dict[Project, str] = {}
+    found: dict[Integration, str] = {}
     for part in text.split("+") if projects[0].slug else [text]:
         name, at, revision = part.partition("@")
         called = (each for each in projects if name.lower() in (each.slug, each.upstream.config.title.lower()))

@@ -27,7 +27,7 @@ from mlir_release.integrate.patches.ledger import as_trailer, carried, supersede
 from mlir_release.integrate.patches.patches import PatchConflict, Stack
 from mlir_release.integrate.pins.generated import NONE_GENERATED, Generated, with_generated
 from mlir_release.integrate.pins.refresh import prepared, refreshed
-from mlir_release.integrate.project import Project, branch_moved_remotely
+from mlir_release.integrate.project import Integration, branch_moved_remotely
 from mlir_release.integrate.report import WalkEnd
 from mlir_release.integrate.state import (
     CARRIES_AGAIN,
@@ -77,7 +77,7 @@ class Walk:
 
     def __init__(
         self,
-        project: Project,
+        project: Integration,
         *,
         branch: str | None = None,
         publish: bool = False,

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from mlir_release.ground.errors import ReleaseError
-from mlir_release.operate.doctor import actions, files, index, integrate, lint, matrix, releases, rules, settings
+from mlir_release.operate.doctor import actions, files, index, integrate, releases, rules, settings
 from mlir_release.operate.doctor.files import Contents, Examined, read_files
 from mlir_release.operate.doctor.results import Answer, Examination, Finding, Hidden, Level, of_error, unknown
 from mlir_release.release.forge.files import head_of
@@ -59,7 +59,7 @@ TABLE: tuple[tuple[Callable[[Examined], bool], tuple[Check, ...]], ...] = (
     (lambda known: known.releases, (
         Check("triggers", files.triggers),
         Check("job-permissions", files.job_permissions),
-        Check("workflow-lint", lint.lint),
+        Check("workflow-lint", actions.lint),
         Check("protected-branch", rules.protected_branch),
         Check("pin-branch", rules.pin_branches),
         Check("tag-rules", rules.tags, "the rulesets", "rulesets", _META, "tag_rules"),
@@ -94,8 +94,8 @@ TABLE: tuple[tuple[Callable[[Examined], bool], tuple[Check, ...]], ...] = (
     )),
     (lambda known: known.asks, (
         Check("pins", releases.pins),
-        Check("projects", matrix.projects),
-        Check("cpython", matrix.pythons),
+        Check("projects", releases.projects),
+        Check("cpython", releases.pythons),
         Check("excluded", releases.excluded),
         Check("proven", releases.proven),
         Check("lines", releases.lines),
@@ -104,7 +104,7 @@ TABLE: tuple[tuple[Callable[[Examined], bool], tuple[Check, ...]], ...] = (
         Check("green-checks", releases.green_checks),
         Check("latest", releases.pointer, refused="problem"),
         Check("newest-snapshot", releases.newest),
-        Check("runners", matrix.runners),
+        Check("runners", releases.runners),
     )),
     (lambda known: known.releases and known.index_url is not None, (
         Check("pypi", index.projects),

@@ -22,15 +22,15 @@ from mlir_release.cli.options import (
 from mlir_release.ground.console import console, format_bytes
 from mlir_release.ground.errors import ReleaseError
 from mlir_release.ground.foreign import markdown
-from mlir_release.release.commands.canaries import release_canaries
 from mlir_release.release.commands.find import release_diff, release_find, release_reverts
-from mlir_release.release.commands.status import release_status
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.release.forge.base import Forge, ReleaseRow
     from mlir_release.release.judging.signed import SignedBy
+    from mlir_release.release.judging.status import PlatformLine, ReleaseLine
+    from mlir_release.release.model.release_tags import Kind
 
 
 reason_option = click.option("--reason", required=True, help="Shown in the manifest, the notes and the pages.")
@@ -41,9 +41,7 @@ def release() -> None:
     """Start numbered releases; look at all; sweep, waive, abandon or yank."""
 
 
-release.add_command(release_canaries)
 release.add_command(release_diff)
-release.add_command(release_status)
 release.add_command(release_find)
 release.add_command(release_reverts)
 
@@ -301,3 +299,123 @@ def release_track(tag: str, forge: Forge, log_url: str | None, dry_run: bool) ->
 
     found = track_release(forge, tag, log_url=log_url, dry_run=dry_run)
     console.outcome(found, title=markdown(tag))
+
+
+@release.command("canaries")
+@click.argument("tag")
+@click.option("--only", multiple=True, metavar="NAME", help="Only this canary of the matrix. May be repeated.")
+@click.option("--github", is_flag=True, help="The jobs, as GitHub's strategy.matrix (step output 'matrix').")
+@click.option("--run", metavar="ID", help="Record how the jobs of a run ended, on the branch `latest`.")
+@forge_option
+@branch_option
+@json_option
+def release_canaries(tag: str, only: tuple[str, ...], github: bool, run: str | None, forge: Forge, branch: str) -> None:
+    """Show or record other projects' tests, the [[canary]] of TAG's matrix, which canary.yml runs with TAG's wheels.
+
+    Without an option, it prints what each of them runs.
+    """
+    import json
+
+    from mlir_release.release.forge.files import matrix_of_branch
+    from mlir_release.release.latest import canary_records
+    from mlir_release.release.model.release_tags import parse_tag
+    from mlir_release.release.pinning.state import find_state
+
+    parsed = parse_tag(tag)
+    matrix = matrix_of_branch(forge, branch, parsed.line if parsed is not None else None)
+    planned = canary_records.chosen(matrix, only)
+    version = find_state(forge, tag).llvm_version
+    if run is not None:
+        results = canary_records.results_of_run(forge, run, tag, planned, version)
+        console.outcome(canary_records.record(forge, tag, results, branch=branch), title=f"Canaries of {tag}")
+        return
+    left_out = {canary.name: why for canary in planned if (why := canary.misfit(version))}
+    rows = canary_records.jobs([canary for canary in planned if canary.name not in left_out], tag)
+    if github:
+        console.output("matrix", json.dumps({"include": rows}, separators=(",", ":")))
+        console.output("empty", "false" if rows else "true")
+        console.output("to_record", "true" if planned else "false")
+        builds = forge.runs(matrix.release.workflow, ref=tag)
+        console.output("build", builds[0].id if builds else "")
+    shown = "{name}: {repository} at {ref}, CPython {python}\n{commands}"
+    lines = [shown.format_map(row) for row in rows]
+    lines += [f"{name} is not run: {why}. To do: move its ref, then its llvm" for name, why in left_out.items()]
+    console.result(
+        "\n".join(lines) or f"the matrix of {tag} has no [[canary]]", {"include": rows, "left_out": left_out}
+    )
+
+
+_TITLES: dict[Kind, tuple[str, str]] = {
+    "snapshot": ("Snapshots", "Platforms, in snapshots"),
+    "numbered": ("Numbered releases", "Platforms, in numbered releases"),
+}
+_STYLES = {
+    **dict.fromkeys(("passed", "published"), "green"),
+    **dict.fromkeys(("failed", "waived", "waiting"), "red"),
+    **dict.fromkeys(("partial", "not started"), "yellow"),
+    **dict.fromkeys(("abandoned", "missing", "unknown"), "dim"),
+    "building": "cyan",
+}
+
+
+@release.command("status")
+@click.option("--limit", type=click.IntRange(1), default=10, show_default=True, help="How many releases of each kind.")
+@forge_option
+@branch_option
+@json_option
+def release_status(limit: int, forge: Forge, branch: str) -> None:
+    """Show what is building, what passed, and what fails since which release, for each platform.
+
+    A release that is "waiting for waiver" lacks something that is required, and nothing is building it. A platform is
+    "partial" where only something experimental fails. Times are by the forge's clock.
+    """
+    from mlir_release.ground.documents.times import format_age
+    from mlir_release.release.forge.files import matrix_of_branch
+    from mlir_release.release.judging.status import make_status, short_tag
+    from mlir_release.release.judging.status_facts import observe_status
+    from mlir_release.release.model.measures import moved
+    from mlir_release.release.transaction.ledger import Ledger
+
+    status = make_status(observe_status(Ledger(forge), matrix_of_branch(forge, branch), limit=limit, branch=branch))
+    for note in status.notes:
+        console.warn(note)
+    console.result("", status)
+    from rich.text import Text
+
+    for kind, (heading, platforms_heading) in _TITLES.items():
+        releases, platforms = status.of_kind(kind)
+        if not releases:
+            continue
+        rows: list[list[object]] = []
+        for line in releases:
+            age = format_age(status.now - line.since) if line.since else ""
+            fails = line.red[0] + (f" +{len(line.red) - 1}" if len(line.red) > 1 else "") if line.red else ""
+            wheels = f"{line.done}/{line.total}" if line.total else ""
+            state = Text(line.shown_state, style=_STYLES[line.state])
+            rows.append([line.tag, state, age, wheels, Text(fails, style=_STYLES["failed"])])
+        console.table(["release", "state", ">age", ">wheels", "fails"], rows, title=heading)
+        rows = []
+        for each in platforms:
+            issues = " ".join(link.text for link in each.issues[:2]) + (" …" if len(each.issues) > 2 else "")
+            now = Text(each.verdict, style=_STYLES[each.verdict])
+            red = Text(short_tag(each.red_since), style=_STYLES["failed"])
+            rows.append([each.name, now, short_tag(each.building), short_tag(each.passed), red, issues])
+        headings = ["platform", "now", "building", "passed in", "fails since", "issues"]
+        console.table(headings, rows, title=platforms_heading)
+        for text in _links(releases, platforms):
+            console.show(text)
+        for release in releases:  # measures beyond the noise
+            for text in moved(status.measures[kind], release.tag):
+                console.show(f"{release.tag}: {text}")
+    if not status.releases:
+        console.show("no release was begun yet")
+
+
+def _links(releases: tuple[ReleaseLine, ...], platforms: tuple[PlatformLine, ...]) -> list[str]:
+    """Where to look: runs of what is pending, jobs that failed, issues; and why something was abandoned."""
+    lines = [f"{line.tag} was abandoned: {line.reason}" for line in releases if line.state == "abandoned"]
+    pending = [line for line in releases if line.run and line.state in ("building", "waiting")]
+    lines += [f"{line.tag}, {line.shown_state}: {line.run}" for line in pending]
+    failed = dict.fromkeys(link for line in platforms for link in line.failed)
+    issues = dict.fromkeys(link for line in platforms for link in line.issues)
+    return lines + [f"{link.text}: {link.url}".removesuffix(": ") for link in (*failed, *issues)]

@@ -101,7 +101,7 @@ def open_pulls() -> PullRequests | None:
     if not repository or not token:
         return None
     from mlir_release.release.forge.github.client import GitHubClient
-    from mlir_release.release.forge.github.pulls import GitHubPullRequests
+    from mlir_release.release.forge.github.issues import GitHubPullRequests
 
     return GitHubPullRequests(GitHubClient.of_environment(repository))
 
@@ -183,7 +183,7 @@ def client_of_upstream(url: str, environ: Mapping[str, str]) -> GitHubClient:
 
 def open_checks(url: str, environ: Mapping[str, str]) -> Checks:
     """The checks of the commits of an upstream. :raises UsageError: ``needs-github``"""
-    from mlir_release.release.forge.github.checks import GitHubChecks
+    from mlir_release.release.forge.github.runs import GitHubChecks
 
     client = client_of_upstream(url, environ)
     if not client.authenticated:

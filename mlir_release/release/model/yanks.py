@@ -39,14 +39,14 @@ class Yank(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_d
             raise MalformedError("tag", f"is {self.tag!r}, which is not a release tag")
 
 
-class _Document(Struct, frozen=True, forbid_unknown_fields=True):
+class _YanksDocument(Struct, frozen=True, forbid_unknown_fields=True):
     yank: tuple[Yank, ...] = ()
 
 
 def parse_yanks(content: str, *, where: str = YANKS_PATH) -> tuple[Yank, ...]:
     """The ``[[yank]]`` tables of ``yanked.toml``, in their order. :raises UsageError: with the key that is wrong"""
     try:
-        return from_toml(content, _Document).yank
+        return from_toml(content, _YanksDocument).yank
     except MalformedError as error:
         raise UsageError(
             "config-invalid",

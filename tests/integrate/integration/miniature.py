@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from mlir_release.integrate.project import Project
+    from mlir_release.integrate.project import Integration
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 WHO = Signature(name="x", email="x@example.com", when=NOON)
@@ -215,7 +215,7 @@ class World:
         env = {**os.environ, **self.environment(), **dated()}
         git(self.checkout, "commit", "-q", "-m", f"Follow upstream: {name}", "app.c", env=env)
 
-    def open(self) -> Project:
+    def open(self) -> Integration:
         """What the commands open in the checkout, at noon."""
         return open_project(self.checkout, clock=lambda: NOON)
 
@@ -232,7 +232,7 @@ class World:
         self.git("commit", "-q", "-a", "-m", subject)
         self.git("push", "-q")
 
-    def elsewhere(self, folder: Path) -> Project:
+    def elsewhere(self, folder: Path) -> Integration:
         """What the commands open in a clone of the branch on another machine."""
         branch = self.git("symbolic-ref", "--short", "HEAD")
         git(self.root, "clone", "-q", "-b", branch, f"{URL}origin.git", str(folder))

@@ -26,7 +26,7 @@ from tests.integrate.integration.miniature import URL, Upstream, World, dated, g
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mlir_release.integrate.project import Project
+    from mlir_release.integrate.project import Integration
 
 SMOKE = """#!/bin/sh
 api=$(cat "${MLIR_RELEASE_UPSTREAM_SOURCE_LLVM:-$MLIR_RELEASE_UPSTREAM_SOURCE}/mlir/api.txt")
@@ -47,12 +47,12 @@ class Stack(World):
 
     heads: dict[str, str] = field(default_factory=dict)
 
-    def projects(self) -> tuple[Project, ...]:
+    def projects(self) -> tuple[Integration, ...]:
         """The downstream with each upstream, at noon."""
         first = self.open()
         return first.everyone
 
-    def named(self, upstream: str) -> Project:
+    def named(self, upstream: str) -> Integration:
         """The downstream with one upstream."""
         return next(each for each in self.open().everyone if each.slug == upstream)
 

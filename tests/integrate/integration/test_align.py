@@ -10,7 +10,7 @@ from mlir_release.ground import strategy as st
 from mlir_release.ground.git.repository import Git
 from mlir_release.ground.git.trees import commit_files
 from mlir_release.integrate.deliver.branch import start
-from mlir_release.integrate.pins.align import aligned
+from mlir_release.integrate.pins.dependency import aligned
 from mlir_release.integrate.walk.together import JointWalk
 from mlir_release.integrate.walk.walk import Walk
 from tests.integrate.integration.in_process import invoke as run

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from mlir_release.integrate.project import Project
+    from mlir_release.integrate.project import Integration
 
 PATH = "third_party/dep"
 
@@ -46,7 +46,7 @@ class Downstream:
     def fork(self) -> Git:
         return Git(self.world.root / "dep-fork.git")
 
-    def project(self) -> Project:
+    def project(self) -> Integration:
         return open_project(self.world.checkout, clock=lambda: NOON)
 
     def patch(self, content: str, *, onto: str = "HEAD") -> str:

@@ -18,7 +18,7 @@ from mlir_release.ground.git import locks
 from mlir_release.ground.git.trees import commit_files
 from mlir_release.integrate.deliver.branch import start
 from mlir_release.integrate.fix.fix import _changes, close_fix, open_fix
-from mlir_release.integrate.project import Project
+from mlir_release.integrate.project import Integration
 from mlir_release.integrate.walk.smoke import slots
 from mlir_release.integrate.walk.walk import Walk
 from tests.integrate.integration import miniature
@@ -182,7 +182,7 @@ def test_a_fix_that_was_killed_before_the_branch_moved_is_not_tested_again(
     assert world.git("rev-parse", "HEAD") == miniature.git(fix.worktree, "rev-parse", "HEAD")
 
 
-class Killed(Project):
+class Killed(Integration):
     def move_branch(self, *_: object, **__: object) -> NoReturn:
         raise KeyboardInterrupt
 

@@ -11,7 +11,7 @@ from mlir_release.ground import strategy as st
 from mlir_release.integrate.deliver.branch import start
 from mlir_release.integrate.fix.fix import Fix, close_fix, open_fix
 from mlir_release.integrate.patches.patches import PatchConflict
-from mlir_release.integrate.project import Project
+from mlir_release.integrate.project import Integration
 from mlir_release.integrate.walk.walk import Walk
 from tests.integrate.integration import miniature
 from tests.integrate.integration.in_process import invoke
@@ -154,7 +154,7 @@ def test_a_checkout_whose_submodule_did_not_follow_a_fix_of_several_commits_foll
     assert world.git("rev-parse", "HEAD") == miniature.git(fix.worktree, "rev-parse", "HEAD")
 
 
-class Killed(Project):
+class Killed(Integration):
     def follow(self, *_: object) -> NoReturn:
         raise KeyboardInterrupt
 

@@ -12,7 +12,7 @@ from mlir_release.integrate.deliver import branch
 from mlir_release.integrate.deliver.branch import sync
 from mlir_release.integrate.deliver.deliver import pull_request_text
 from mlir_release.integrate.deliver.land import land
-from mlir_release.integrate.project import Project
+from mlir_release.integrate.project import Integration
 from mlir_release.integrate.state import T_CULPRITS
 from mlir_release.integrate.status import collect_stats
 from mlir_release.integrate.upstream import UpstreamRepository
@@ -60,7 +60,7 @@ def test_culprits_are_told_with_their_subjects_and_what_fixed_them(make_world: A
     if upstream:
         there = structs.replace(project.upstream.config, url=upstream)
         config = structs.replace(project.config, upstream=(there,))
-        project = Project(config, project.outer, UpstreamRepository(project.upstream.directory, there))
+        project = Integration(config, project.outer, UpstreamRepository(project.upstream.directory, there))
     title, body = pull_request_text(project, walk.branch)
     at = "llvm/llvm-project@" if upstream else ""
     first, second = world.commits["rename scale"], world.commits["healing"]

@@ -20,7 +20,7 @@ from tests.integrate.integration.miniature import NOON, URL, World
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mlir_release.integrate.project import Project
+    from mlir_release.integrate.project import Integration
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def world(
     return made
 
 
-def opened(world: World) -> Project:
+def opened(world: World) -> Integration:
     return open_project(world.checkout, clock=lambda: NOON)
 
 

@@ -19,7 +19,7 @@ from mlir_release.cli.app import app
 from mlir_release.ground.errors import ForgeError, MachineError, NeedsPersonError
 from mlir_release.integrate.deliver import deliver
 from mlir_release.integrate.deliver.branch import start
-from mlir_release.integrate.deliver.notify import notify
+from mlir_release.integrate.deliver.deliver import notify
 from mlir_release.integrate.open import open_project
 from mlir_release.integrate.report import WalkReport
 from tests.integrate.integration import miniature

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from mlir_release.integrate.project import Project
+    from mlir_release.integrate.project import Integration
     from tests.integrate.integration.miniature import World
 
 TODAY, TOMORROW = "integrates/llvm-20261120", "integrates/llvm-20261121"
@@ -54,7 +54,7 @@ def github(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
         yield server
 
 
-def days_later(world: World, days: int = 1) -> Project:
+def days_later(world: World, days: int = 1) -> Integration:
     return open_project(world.checkout, clock=lambda: miniature.NOON + timedelta(days=days))
 
 

@@ -55,7 +55,7 @@ def run(arrivals: int, *results: WalkEnd | Exception, **options: Any) -> list[st
         project=project,
         walks=[SimpleNamespace(observer=observer, project=project, branch="b")],
     )
-    ends = loop.run(Path(), opened=lambda *_, **__: walk, **options)
+    ends = loop.run(Path(), "", loop.RunRequest(**options), opened=lambda *_, **__: walk)
     return [end.outcome for end in islice(ends, arrivals)]
 
 

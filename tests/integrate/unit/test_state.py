@@ -85,11 +85,11 @@ def test_linears_tests_are_those_that_a_linear_walk_takes() -> None:
     for world in load_walks(RECORDED):
         commits = advances(*world.breaks, to=world.n)
         assert totals(commits) == (world.n, len(world.breaks))
-        assert linear_tests(commits, attempts=1, head=True) == replay(world, Linear(), retries=0).tests
-        assert linear_tests(commits, attempts=3, head=True) == replay(world, Linear(), retries=2).tests
+        assert linear_tests(commits, attempts=1, ahead="nothing") == replay(world, Linear(), retries=0).tests
+        assert linear_tests(commits, attempts=3, ahead="nothing") == replay(world, Linear(), retries=2).tests
     assert linear_tests(advances(4, to=4), attempts=2) == 5
-    assert linear_tests(advances(4, to=4), attempts=2, stopped=True) == 8  # the fix is tested before 5 is blamed
-    assert linear_tests(advances(to=4), attempts=2, stopped=True) == 6
+    assert linear_tests(advances(4, to=4), attempts=2, ahead="break") == 8  # the fix is tested before 5 is blamed
+    assert linear_tests(advances(to=4), attempts=2, ahead="break") == 6
 
 
 def answered(verdict: Verdict, *exits: int | None, seconds: float = 1.0, confirmations: int = 0) -> Record:

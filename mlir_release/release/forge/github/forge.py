@@ -25,12 +25,11 @@ from mlir_release.release.forge.base import Asset, Release, ReleaseRow, Tag, par
 from mlir_release.release.forge.github.client import GitHubClient
 from mlir_release.release.forge.github.issues import GitHubTracker
 from mlir_release.release.forge.github.pins import PinReader
-from mlir_release.release.forge.github.refs import Refs
+from mlir_release.release.forge.github.refs import Refs, TagReader
 from mlir_release.release.forge.github.refusals import NotFound, Refused
 from mlir_release.release.forge.github.releases import ReleaseReader
 from mlir_release.release.forge.github.runs import GitHubRuns
 from mlir_release.release.forge.github.settings import SettingsReader
-from mlir_release.release.forge.github.tags import TagReader
 from mlir_release.release.forge.refusals import (
     asset_taken,
     branch_moved,

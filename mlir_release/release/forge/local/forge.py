@@ -27,8 +27,7 @@ from mlir_release.ground.storage.files import replacing, sync_folder
 from mlir_release.release.forge.base import Asset, Release, ReleaseRow
 from mlir_release.release.forge.local.releases import Records, render_page
 from mlir_release.release.forge.local.repository import LocalRepository, make_repository, utc_now
-from mlir_release.release.forge.local.runs import RunQueue
-from mlir_release.release.forge.local.services import LocalServices
+from mlir_release.release.forge.local.services import LocalServices, RunQueue
 from mlir_release.release.forge.local.store import Store, answering
 from mlir_release.release.forge.refusals import (
     RELEASE_PAGE,

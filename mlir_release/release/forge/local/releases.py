@@ -35,7 +35,7 @@ class _File(Struct, frozen=True):
     sha256: str
 
 
-class _Record(Struct, frozen=True):
+class _ReleaseRecord(Struct, frozen=True):
     """What :meth:`Records.save` writes."""
 
     id: PlainName
@@ -116,7 +116,7 @@ class Records:
         draft = folder.parent.name == "drafts"
         with _undamaged(folder, _RECORD):
             with self.open(folder, _RECORD) as file:
-                record = from_json(file.read(DOCUMENT_LIMIT + 1), _Record)
+                record = from_json(file.read(DOCUMENT_LIMIT + 1), _ReleaseRecord)
             if folder.name != (record.id if draft else record.tag):
                 raise ValueError(f"it is of {record.tag}, {record.id}, and its folder is called {folder.name}")
             assets = []

@@ -6,24 +6,24 @@ import getpass
 import glob
 import re
 import weakref
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mlir_release.ground.errors import ForgeError, UsageError
-from mlir_release.ground.git.foreign import foreign
-from mlir_release.ground.git.repository import NO_OBJECT, Git, Signature
+from mlir_release.ground.git.repository import NO_OBJECT, Git, Signature, check_ordinary
 from mlir_release.ground.git.trees import commit_files, entries_at, files_in, is_ancestor
 from mlir_release.ground.llvm.pin import PIN_FILE
-from mlir_release.ground.storage.files import sync_folder
+from mlir_release.ground.storage.files import read_document, sync_folder
+from mlir_release.ground.storage.tempdirs import scratch_folder
 from mlir_release.release.forge.base import Tag, parents_of, tag_of
 from mlir_release.release.forge.local.store import Store, answering
 from mlir_release.release.forge.refusals import branch_moved, tag_taken
 from mlir_release.release.model.pin_commit import PARENTS, PLAIN, PinFacts, TreeEntry, changed_names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 
@@ -196,3 +196,31 @@ def signature_of(identity: str, when: datetime) -> Signature:
             "option-invalid", f"{identity!r} is not an identity", remedy="give it as Name <email@example.org>"
         )
     return Signature(name=match["name"], email=match["email"], when=when)
+
+
+_CONFIGURATION = "[core]\n\trepositoryformatversion = {}\n\tbare = true\n\tfsync = committed,reference\n"
+_REFTABLE = "[extensions]\n\trefStorage = reftable\n"
+
+
+@contextmanager
+def foreign(repository: Path) -> Iterator[Git]:
+    """Git in a bare repository that others may have written, without the configuration and the hooks that are in it.
+
+    A repository's configuration can name programs that git starts, and addresses that it contacts. Git can't ignore it.
+    So git works in a repository of ours, with our configuration and only the objects and refs of the other, which
+    receives whatever this git writes. Git refuses folders of other users because of their configuration
+    (``safe.directory``); here such a folder can be read.
+
+    :raises OSError: if the repository, or a folder in it, can't be read, or git would wait for a file in it
+    """
+    check_ordinary(repository)
+    with scratch_folder("repository") as ours:
+        for name in ("objects", "refs", "packed-refs"):
+            (ours / name).symlink_to(repository / name)
+        tables = (repository / "reftable").is_dir()
+        if tables:
+            (ours / "reftable").symlink_to(repository / "reftable")
+        (ours / "HEAD").write_bytes(read_document(repository / "HEAD", limit=1000))
+        configuration = _CONFIGURATION.format(int(tables)) + (_REFTABLE if tables else "")
+        (ours / "config").write_text(configuration, encoding="utf-8")
+        yield Git(ours)

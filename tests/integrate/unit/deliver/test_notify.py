@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as given_
 
-from mlir_release.integrate.deliver.notify import shortened
+from mlir_release.integrate.deliver.deliver import shortened
 
 
 def test_a_short_message_stays() -> None:

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from mlir_release.cli.app import app
 from mlir_release.ground.console import console
 from mlir_release.ground.errors import ReleaseError
-from mlir_release.operate.doctor import lint
+from mlir_release.operate.doctor import actions
 from mlir_release.operate.doctor.files import WORKFLOWS
 from mlir_release.release.forge.github.client import GitHubClient
 from mlir_release.release.forge.github.settings import SettingsReader
@@ -127,7 +127,7 @@ def doctor(github: GitHubServer, monkeypatch: pytest.MonkeyPatch) -> Doctor:
     monkeypatch.delenv("GH_TOKEN", raising=False)
     monkeypatch.delenv("MLIR_RELEASE_PYPI_OWNER", raising=False)
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
-    monkeypatch.setattr(lint, "capture", lambda *_, **__: healthy.NOTHING_LINTED)  # test_linters.py runs zizmor
+    monkeypatch.setattr(actions, "capture", lambda *_, **__: healthy.NOTHING_LINTED)  # test_linters.py runs zizmor
     return Doctor(github, monkeypatch)
 
 

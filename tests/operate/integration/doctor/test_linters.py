@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.ground.programs.process import installed_program
-from mlir_release.operate.doctor import lint
+from mlir_release.operate.doctor import actions
 from mlir_release.operate.doctor.checks import look
 from mlir_release.operate.doctor.results import Answer, Finding
 from tests.healthy import CI_PATH, FILES, ROOT, WELL, read_used
@@ -84,7 +84,7 @@ def test_what_the_doctor_left_to_linters_fails_there(said: str, tmp_path: Path) 
 def linted(find: Callable[[str], str | None] = installed_program, **workflows: str) -> list[Answer]:
     """What the doctor shows of zizmor's findings."""
     files = {**FILES, **{f".github/workflows/{name}.yml": text.encode() for name, text in workflows.items()}}
-    return list(lint.lint(look(replace(WELL, files=files), read_used), find))
+    return list(actions.lint(look(replace(WELL, files=files), read_used), find))
 
 
 def test_this_repositorys_own_workflows_are_well() -> None:
@@ -108,7 +108,7 @@ def test_the_repositorys_own_settings_for_zizmor_count() -> None:
     assert len(linted(bad=bad)) == 1
     settings = b"rules: {unpinned-uses: {disable: true}, self-repository: {disable: true}}\n"
     files = {**FILES, CI_PATH: bad.encode(), ".github/zizmor.yml": settings}
-    (found,) = lint.lint(look(replace(WELL, files=files), read_used))
+    (found,) = actions.lint(look(replace(WELL, files=files), read_used))
     assert isinstance(found, Finding)
     assert found.level == "ok"
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.operate.doctor.matrix import read_dates
+from mlir_release.operate.doctor.releases import read_dates
 from mlir_release.release.model.matrix import Matrix
 from mlir_release.release.model.release_settings import TARGETS_FILE
 from tests.healthy import asked

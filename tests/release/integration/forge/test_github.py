@@ -14,10 +14,9 @@ from click.testing import CliRunner
 
 from mlir_release.cli.app import app
 from mlir_release.release.forge.github import client as github_client
-from mlir_release.release.forge.github.checks import GitHubChecks
 from mlir_release.release.forge.github.client import PAUSES, GitHubClient
 from mlir_release.release.forge.github.forge import GitHubForge
-from mlir_release.release.forge.github.runs import GitHubRuns
+from mlir_release.release.forge.github.runs import GitHubChecks, GitHubRuns
 from tests.github_server import Fault, GitHubServer
 from tests.refusals import refused
 from tests.release.integration.forge.conformance import ForgeConformance, Setting

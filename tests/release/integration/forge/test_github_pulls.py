@@ -9,7 +9,7 @@ import pytest
 from mlir_release.ground.errors import ForgeError
 from mlir_release.ground.git.trees import commit_files
 from mlir_release.release.forge.github.client import GitHubClient
-from mlir_release.release.forge.github.pulls import GitHubPullRequests
+from mlir_release.release.forge.github.issues import GitHubPullRequests
 from tests.github_server import Fault, GitHubServer
 
 if TYPE_CHECKING:

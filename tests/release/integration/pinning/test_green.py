@@ -13,9 +13,9 @@ import pytest
 from mlir_release.ground.errors import ForgeError
 from mlir_release.ground.llvm.pin import PIN_FILE
 from mlir_release.ground.llvm.upstream import Upstream
-from mlir_release.release.forge.github.checks import GitHubChecks
 from mlir_release.release.forge.github.client import GitHubClient
 from mlir_release.release.forge.github.forge import GitHubForge
+from mlir_release.release.forge.github.runs import GitHubChecks
 from mlir_release.release.forge.local.forge import LocalForge
 from mlir_release.release.model.release_settings import GreenPolicy, ReleaseConfig
 from mlir_release.release.pinning.green import select

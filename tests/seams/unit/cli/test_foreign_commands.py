@@ -44,7 +44,7 @@ WAYS: dict[str, Callable[[list[str]], object]] = {
 
 #: Who may start what in any command: programs of our lock that run nothing of others, and git.
 OURS = {
-    "operate/doctor/lint.py",  # zizmor
+    "operate/doctor/actions.py",  # zizmor
     "extras/conda/index.py",  # a module of ours, in a process of its own
     "ground/python/resolver.py",  # uv and pip, from wheels alone
     "release/pypi/publish.py",  # twine
