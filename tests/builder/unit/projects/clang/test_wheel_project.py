@@ -49,6 +49,12 @@ class TranslationUnit:
     def cursor(self):
         return Cursor()
 
+class Token:
+    @property
+    def cursor(self):
+        \"\"\"The Cursor this Token corresponds to.\"\"\"
+        return None
+
 class Cursor:
     spelling: str = ""
 """
@@ -193,13 +199,15 @@ def test_the_library_lies_where_it_finds_the_compilers_own_headers(package: Path
 
 def test_type_checkers_know_what_programs_begin_with(package: Path, tmp_path: Path) -> None:
     """Upstream's functions there have no annotations: all that follows was Any."""
-    lines = "from clang.cindex import Index\nname: int = Index.create().parse('a.c', args=['-O1']).cursor.spelling\n"
+    lines = "from clang.cindex import Index, Token\nToken().cursor.spelling\n"
+    lines += "name: int = Index.create().parse('a.c', args=['-O1']).cursor.spelling\n"
     (tmp_path / "program.py").write_text(lines)
     command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), "program.py"]
     environment = {**os.environ, "MYPYPATH": str(package.parent)}
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment)
-    (error,) = [line for line in done.stdout.splitlines() if "program.py:" in line]
-    assert 'expression has type "str", variable has type "int"' in error
+    token, whole = [line for line in done.stdout.splitlines() if "program.py:" in line]
+    assert 'expression has type "str", variable has type "int"' in whole
+    assert 'Item "None" of "Cursor | None"' in token  # upstream gives none where a token belongs to no cursor
 
 
 def test_the_bindings_load_the_library_beside_them_unless_told_otherwise(package: Path) -> None:
