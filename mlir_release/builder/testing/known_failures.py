@@ -92,7 +92,7 @@ def version_in(version: str, specifiers: str) -> bool:
     return SpecifierSet(specifiers).contains(numbers[0] if numbers else version, prereleases=True)
 
 
-class _Document(Struct, frozen=True, forbid_unknown_fields=True):
+class _Failures(Struct, frozen=True, forbid_unknown_fields=True):
     failure: tuple[KnownFailure, ...] = ()
 
 
@@ -100,7 +100,7 @@ class _Document(Struct, frozen=True, forbid_unknown_fields=True):
 def load(path: Path) -> tuple[KnownFailure, ...]:
     """Read a list. :raises UsageError: ``config-invalid``"""
     try:
-        return from_toml(read_document(path), _Document).failure
+        return from_toml(read_document(path), _Failures).failure
     except (OSError, ValueError) as error:
         raise UsageError(
             "config-invalid",

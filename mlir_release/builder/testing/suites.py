@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mlir_release.ground.llvm.projects import Project
 
 
-class _Line(Struct, frozen=True):
+class _SmokeLine(Struct, frozen=True):
     """A line of the smoke test's."""
 
     name: str
@@ -59,7 +59,7 @@ def _first_steps(subject: SuiteSubject) -> list[TestResult]:
     command: list[str | Path] = [subject.environment.python, "-I", subject.project.smoke, profile, json.dumps(expected)]
     environment = subject.environment.variables()
     done = capture(command, environment=environment, cwd=subject.workdir, timeout=TIMEOUT * 2)
-    lines = read_lines(done.stdout, _Line)
+    lines = read_lines(done.stdout, _SmokeLine)
     results = [
         TestResult(
             name=line.name,

@@ -29,7 +29,7 @@ _RUNNER = PROJECT.folder / "tests" / "bindings.py"
 _TESTS = "clang/bindings/python/tests"
 
 
-class _Line(Struct, frozen=True):
+class _TestLine(Struct, frozen=True):
     """A line of the runner's."""
 
     name: str
@@ -57,7 +57,7 @@ def _run(subject: SuiteSubject, tests: Path, module: str) -> Iterator[TestResult
         cwd=subject.workdir,
         timeout=TIMEOUT,
     )
-    lines = read_lines(done.stdout, _Line)
+    lines = read_lines(done.stdout, _TestLine)
     for line in lines:
         if line.name != "end":
             yield TestResult(name=line.name, outcome=line.outcome, seconds=line.seconds, message=line.message)

@@ -74,7 +74,7 @@ def read(path: str) -> str:
         fail(f"{ROOT} is no complete SDK: {error}", "install mlir-sdk again, or unpack the SDK's build part again")
 
 
-class Sdk:
+class InstalledLlvm:
     """The settings and libraries of the CMake packages."""
 
     def __init__(self) -> None:
@@ -176,7 +176,7 @@ class Sdk:
 class Answers:
     """What the options print."""
 
-    def __init__(self, sdk: Sdk, *, quoted: bool) -> None:
+    def __init__(self, sdk: InstalledLlvm, *, quoted: bool) -> None:
         self.sdk, self.quoted = sdk, quoted
 
     def path(self, path: str = "", flag: str = "") -> str:
@@ -246,7 +246,7 @@ def main(arguments: list[str]) -> None:
     about_libraries = [word for word in options if word in {"--libs", "--libnames", "--libfiles"}]
     if "--link-shared" in options and {*about_libraries, "--shared-mode", "--system-libs"} & set(options):
         fail("this SDK has no shared libraries of LLVM or MLIR to link", "use --link-static")
-    answers = Answers(Sdk(), quoted="--quote-paths" in options)
+    answers = Answers(InstalledLlvm(), quoted="--quote-paths" in options)
     silent = {*about_libraries, "--system-libs", "--ignore-libllvm", "--link-shared", "--link-static", "--quote-paths"}
     lines = [answers.of(word) for word in options if word not in silent]
     lines += [answers.of_libraries(word, components) for word in about_libraries]

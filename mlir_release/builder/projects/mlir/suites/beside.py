@@ -32,7 +32,7 @@ class _Neighbour(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     uses: str
 
 
-class _Document(Struct, frozen=True, forbid_unknown_fields=True):
+class _Neighbours(Struct, frozen=True, forbid_unknown_fields=True):
     neighbour: tuple[_Neighbour, ...]
 
 
@@ -43,7 +43,7 @@ def run_beside(environment: VirtualEnvironment, workdir: Path, neighbours: Path 
 
     :param workdir: each is installed in a folder of it, which is removed again
     """
-    for neighbour in from_toml(read_document(neighbours), _Document).neighbour:
+    for neighbour in from_toml(read_document(neighbours), _Neighbours).neighbour:
         name, folder = Requirement(neighbour.install[0]).name, workdir / "neighbour"
         shutil.rmtree(folder, ignore_errors=True)  # of an earlier run
         try:

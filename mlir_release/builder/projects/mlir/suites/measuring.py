@@ -37,7 +37,7 @@ _SUMMARY = re.compile(r"^summary: (\d{1,15})$", re.MULTILINE)
 _LIBRARY = re.compile(r"(?:lib)?MLIRPythonCAPI-\w+\.(?:so|dylib|dll)")
 
 
-class _Line(Struct, frozen=True):
+class _MeasureLine(Struct, frozen=True):
     """A line of the measuring program's."""
 
     name: str
@@ -66,7 +66,7 @@ def measure(
     variables = {name: value for name, value in environment.variables().items() if name == "LD_LIBRARY_PATH"}
     command: list[str | Path] = [environment.python, "-s", "-B", program]
     done = capture(command, environment=variables | _ENVIRONMENT, cwd=workdir, timeout=limit)
-    lines = read_lines(done.stdout, _Line)
+    lines = read_lines(done.stdout, _MeasureLine)
     if not _ended_well(lines, done):
         yield cut_short(lines, done)
     elif lines[-1].peak:
@@ -89,7 +89,7 @@ def _counts(done: Captured, folder: Path) -> Iterator[TestResult]:
 
     :param folder: of cachegrind's files, each named after its process
     """
-    lines = read_lines(done.stdout, _Line)
+    lines = read_lines(done.stdout, _MeasureLine)
     if not lines:  # not even the interpreter ran
         why = f"valgrind can't run it: {done.ending}\n{done.stderr}"
         yield TestResult(name="instructions", outcome=TestOutcome.UNSUPPORTED, message=why)
@@ -111,7 +111,7 @@ def _counts(done: Captured, folder: Path) -> Iterator[TestResult]:
         yield cut_short(lines, done)
 
 
-def _count(folder: Path, line: _Line) -> int | None:
+def _count(folder: Path, line: _MeasureLine) -> int | None:
     """What was counted until a process was forked; None if its file has no count."""
     try:
         found = _SUMMARY.search((folder / str(line.process)).read_text(encoding="utf-8", errors="replace"))
@@ -120,7 +120,7 @@ def _count(folder: Path, line: _Line) -> int | None:
     return int(found[1]) if found else None
 
 
-def _ended_well(lines: list[_Line], done: Captured) -> bool:
+def _ended_well(lines: list[_MeasureLine], done: Captured) -> bool:
     return done.ok and bool(lines) and lines[-1].name == "end"
 
 
