@@ -16,7 +16,7 @@ import numpy as np
 from mlir_release.extras.mlgo.compiling import Compiler
 from mlir_release.extras.mlgo.embed import asked, including
 from mlir_release.extras.mlgo.features import EvictionLayout
-from mlir_release.extras.mlgo.linking import link_program
+from mlir_release.extras.mlgo.linking import Sources, link_program
 from mlir_release.extras.mlgo.policies import Scorer
 from mlir_release.extras.mlgo.problems import EVICTION
 from mlir_release.ground.storage.files import read_text, write_atomically
@@ -42,11 +42,11 @@ _FUNCTION = re.compile(r"^function (\d+)\n", re.MULTILINE)
 class Candidates:
     """Compiles the modules of one corpus."""
 
-    def __init__(self, toolchain: Toolchain, corpus: Corpus, folder: Path, source: Path, output: Path) -> None:
+    def __init__(self, toolchain: Toolchain, corpus: Corpus, folder: Path, sources: Sources, output: Path) -> None:
         """Link the llc.
 
         :param folder: of the corpus
-        :param source: llvm-project, of the same version
+        :param sources: of the same version
         :param output: the folder that gets the llc
         :raises VerificationError: ``model-unsuitable``
         :raises MachineError: ``program-failed``
@@ -54,7 +54,7 @@ class Candidates:
         model = EVICTION.model
         self._layout = EvictionLayout(asked(toolchain))
         write_atomically(output / f"{model.name}.h", _HEADER.read_text(encoding="utf-8"))
-        path = link_program("llc", toolchain, source, output, again=including(model, output))
+        path = link_program("llc", toolchain, sources, output, again=including(model, output))
         self._compiler = Compiler(toolchain, corpus, folder, path=path, options=(model.option,))
 
     def costs(self, module: Module, policies: Sequence[LearnedPolicy]) -> list[float]:

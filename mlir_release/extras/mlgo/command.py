@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from mlir_release.extras.mlgo.documents import LearnedPolicy
+    from mlir_release.extras.mlgo.linking import Sources
     from mlir_release.extras.mlgo.toolchain import Toolchain
     from mlir_release.extras.mlgo.training.saved_model import SavedModel
 
@@ -60,6 +61,14 @@ def development_option(help: str) -> Callable[[F], F]:
     return click.option(
         "--development", type=EXISTING_FOLDER, metavar="FOLDER", help=f"Folder that `mlgo development` wrote. {help}"
     )
+
+
+def _sources(folder: Path) -> Sources:
+    """What ``--source`` names. :raises UsageError: ``input-missing``, ``input-invalid``"""
+    from mlir_release.builder.sdk.sources.upstream import read_source
+    from mlir_release.extras.mlgo.linking import Sources
+
+    return Sources(folder, read_source(folder).version)
 
 
 @contextmanager
@@ -135,7 +144,7 @@ def mlgo_development(output: Path, toolchain: Toolchain, source: Path, tflite: P
 
     found = TFLite.find(tflite)
     with console.step("linking llc and clang with TFLite"):
-        linked = link(toolchain, source, found, output)
+        linked = link(toolchain, _sources(source), found, output)
     console.result(f"{output}: {' and '.join(linked.files)} of LLVM {linked.llvm}, in development mode", linked)
 
 
@@ -230,7 +239,7 @@ def mlgo_train(
         together = None
         if source is not None:
             with console.step("linking an llc for all policies of a generation"):
-                together = Candidates(toolchain, modules, corpus, source, folder)
+                together = Candidates(toolchain, modules, corpus, _sources(source), folder)
         training = begin(output, corpus, traced, Settings(**settings))
         with console.step(f"training on {len(modules.training)} modules, from generation {training.generation}"):
             effort = Effort(generations=generations, minutes=minutes, jobs=jobs)
@@ -410,9 +419,10 @@ def mlgo_embed(
             runtime = provide_runtime(python, toolchain, cache_directory()) if source else None
         says = f"{output}: policy {found.policy[:12]}, trained on corpus {found.corpus[:12]}"
         if source is not None:
+            sources = _sources(source)
             for program in wanted:
                 with console.step(f"linking {program} with it"):
-                    found = link(program, found, chosen, toolchain, source, output, runtime=runtime)
+                    found = link(program, found, chosen, toolchain, sources, output, runtime=runtime)
         if check is not None and modules is not None:
             with console.waiting(f"compiling {len(modules.modules)} modules twice, by {', '.join(wanted)}"):
                 found = compare(wanted, found, chosen, toolchain, modules, check, output)

@@ -22,7 +22,7 @@ from mlir_release.extras.mlgo.compiling import Compiler, in_parallel
 from mlir_release.extras.mlgo.conversation import converse
 from mlir_release.extras.mlgo.documents import Corpus, LearnedPolicy, Module
 from mlir_release.extras.mlgo.features import MASK, WEIGHT, Decision, Header
-from mlir_release.extras.mlgo.linking import compiler, failed, link_program, llvm_config, run
+from mlir_release.extras.mlgo.linking import Sources, compiler, failed, link_program, llvm_config, run
 from mlir_release.extras.mlgo.policies import Scorer, maker
 from mlir_release.extras.mlgo.problems import EVICTION, Model, PolicyProblem, problem_of
 from mlir_release.extras.mlgo.training.saved_model import SavedModel, XlaRuntime, compile_model
@@ -30,7 +30,6 @@ from mlir_release.ground.documents.digests import sha256_of
 from mlir_release.ground.errors import UsageError, VerificationError
 from mlir_release.ground.storage.files import replacing, write_atomically
 from mlir_release.ground.storage.tempdirs import scratch_folder
-from mlir_release.release.index.drawing import make_templates
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,6 +60,8 @@ def model_sources(policy: LearnedPolicy, header: Header) -> dict[str, str]:
     :param header: of the compiler that the policy is to be embedded in
     :raises VerificationError: ``model-unsuitable``
     """
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
     problem = problem_of(policy.problem)
     problem.layout(header).expect(policy.features)
     Scorer(policy)  # its numbers are as many as they must be
@@ -70,7 +71,13 @@ def model_sources(policy: LearnedPolicy, header: Header) -> dict[str, str]:
         problem.model.feature.format(value=f"double(Input{names.index(name)}[{'P' if elements[name] > 1 else '0'}])")
         for name in policy.features[:-1]
     ]
-    templates = make_templates("mlir_release.extras.mlgo", autoescape=False, lstrip_blocks=False)  # C++
+    templates = Environment(
+        loader=PackageLoader("mlir_release.extras.mlgo"),
+        autoescape=False,  # C++
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        keep_trailing_newline=True,
+    )
     templates.filters["exactly"] = lambda values: ", ".join(float(value).hex() for value in values)
     given = {
         "policy": policy,
@@ -169,7 +176,7 @@ def link(
     embedded: Embedded,
     policy: LearnedPolicy | SavedModel,
     toolchain: Toolchain,
-    source: Path,
+    sources: Sources,
     output: Path,
     *,
     runtime: XlaRuntime | None = None,
@@ -178,7 +185,7 @@ def link(
 
     :param program: one of the problem's
     :param toolchain: with LLVM's archives and headers
-    :param source: llvm-project, of the same version
+    :param sources: of the same version
     :param runtime: that the model needs; of a saved model
     :raises UsageError: ``input-missing``
     :raises VerificationError: ``model-unsuitable``
@@ -187,7 +194,7 @@ def link(
     model = problem_of(policy.problem).model
     again = including(model, output, *([runtime.include] if runtime else []))
     given = [output / f"{model.name}.o", *([runtime.archive] if runtime else [])]
-    path = link_program(program, toolchain, source, output, again=again, given=given)
+    path = link_program(program, toolchain, sources, output, again=again, given=given)
     return replace(embedded, files=embedded.files | {program: sha256_of(path)})
 
 

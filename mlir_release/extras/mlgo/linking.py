@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from mlir_release.builder.sdk.sources.upstream import read_source
 from mlir_release.extras.mlgo.compiling import in_parallel
 from mlir_release.ground.errors import MachineError, UsageError, VerificationError
 from mlir_release.ground.programs.process import capture
@@ -39,6 +38,13 @@ SYSTEM_LIBRARIES = ("-lz", "-lzstd", "-ldl", "-lm", "-lpthread")
 
 #: The main of a program that has none, and the name in it. Source: generate_llvm_objects in AddLLVM.cmake.
 _DRIVER, _NAME = "llvm/cmake/modules/llvm-driver-template.cpp.in", "@TOOL_NAME@"
+
+
+class Sources(NamedTuple):
+    """llvm-project, of a version of LLVM."""
+
+    root: Path
+    version: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +82,7 @@ PROGRAMS = {
 def link_program(
     name: str,
     toolchain: Toolchain,
-    source: Path,
+    sources: Sources,
     output: Path,
     *,
     again: Mapping[str, Sequence[str | Path]],
@@ -86,7 +92,7 @@ def link_program(
 
     :param name: a key of :data:`PROGRAMS`
     :param toolchain: with LLVM's archives and headers; for clang, with clang's
-    :param source: llvm-project, of the same version
+    :param sources: of the same version
     :param output: the folder that gets the program
     :param again: sources of LLVM's libraries that are compiled again, each with further options of the compiler
     :param given: objects, archives and options of the link, ahead of LLVM's archives
@@ -95,12 +101,12 @@ def link_program(
     :raises VerificationError: ``model-unsuitable``
     :raises MachineError: ``program-failed``, ``tool-missing``
     """
-    program, version = PROGRAMS[name], read_source(source).version
-    if version != toolchain.version:
+    program, source = PROGRAMS[name], sources.root.absolute()
+    if sources.version != toolchain.version:
         raise VerificationError(
             "model-unsuitable",
-            f"these are the sources of LLVM {version}, and --llvm is {toolchain.version}",
-            where=str(source),
+            f"these are the sources of LLVM {sources.version}, and --llvm is {toolchain.version}",
+            where=str(sources.root),
             remedy="give the sources of the same version with --source",
         )
     clang: list[str] = []
@@ -125,10 +131,9 @@ def link_program(
         raise UsageError(
             "input-missing",
             f"these sources lack what {name} is made of: {', '.join(missing)}",
-            where=str(source),
+            where=str(sources.root),
             remedy="give a whole llvm-project with --source, for example its unpacked source archive",
         )
-    source = source.absolute()
     with scratch_folder("mlgo") as folder:
         options = {source / path: (*words,) for path, words in again.items()}
         options |= {source / path: () for path in program.sources}

@@ -8,7 +8,6 @@ from mlir_release.extras.mlgo.problems import problem_of
 from mlir_release.ground.documents.decode import MalformedError, from_json
 from mlir_release.ground.errors import UsageError
 from mlir_release.ground.storage.files import read_document
-from mlir_release.release.index.drawing import make_templates
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,8 +31,16 @@ def report(
     embedded: Embedded | None = None,
 ) -> str:
     """The page."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
     problem = problem_of(training.problem)
-    templates = make_templates("mlir_release.extras.mlgo", keep_trailing_newline=False)
+    templates = Environment(
+        loader=PackageLoader("mlir_release.extras.mlgo"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
     return templates.get_template("report.html.j2").render(
         corpus=corpus,
         trace=trace,

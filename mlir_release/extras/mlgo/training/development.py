@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from mlir_release.builder.model.regalloc_model import ADVISOR
 from mlir_release.extras.mlgo.features import Stream
-from mlir_release.extras.mlgo.linking import link_program
+from mlir_release.extras.mlgo.linking import Sources, link_program
 from mlir_release.extras.mlgo.problems import EVICTION, PolicyProblem
 from mlir_release.ground.documents.digests import open_regular, sha256_of
 from mlir_release.ground.errors import MachineError, UsageError, VerificationError
@@ -100,11 +100,11 @@ class TFLite(Struct, frozen=True):
         )
 
 
-def link(toolchain: Toolchain, source: Path, tflite: TFLite, output: Path) -> Linked:
+def link(toolchain: Toolchain, sources: Sources, tflite: TFLite, output: Path) -> Linked:
     """Link ``output/llc`` and ``output/clang``, which have the development mode. Without its options, they are stock.
 
     :param toolchain: with the archives and headers of LLVM and clang
-    :param source: llvm-project, of the same version
+    :param sources: of the same version
     :raises VerificationError: ``model-unsuitable``
     :raises MachineError: ``program-failed``, ``tool-missing``
     """
@@ -118,7 +118,7 @@ def link(toolchain: Toolchain, source: Path, tflite: TFLite, output: Path) -> Li
             given.append(f"-Wl,-rpath,{place}")
         for name, words in _LINKED.items():
             again = dict.fromkeys(SOURCES, options)
-            path = link_program(name, toolchain, source, output, again=again, given=given)
+            path = link_program(name, toolchain, sources, output, again=again, given=given)
             # The linker doesn't ask what the program's libraries need of the system.
             done = capture([path.absolute(), *words, "--version"], timeout=60)
             if not done.ok:

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mlir_release.extras.mlgo.compiling import Compiler
+from mlir_release.extras.mlgo.linking import Sources
 from mlir_release.extras.mlgo.problems import EVICTION, INLINING
 from mlir_release.extras.mlgo.toolchain import Toolchain
 from mlir_release.extras.mlgo.training import development
 from mlir_release.extras.mlgo.training.development import TFLite, developing, link, replay
 from mlir_release.extras.mlgo.training.trace import Recorder, sample
 from tests.extras.unit.mlgo.test_report import CORPUS
-from tests.prefix_factory import make_source
 from tests.refusals import refused
 
 if TYPE_CHECKING:
@@ -234,8 +234,12 @@ def test_a_program_that_does_not_start_is_refused(tmp_path: Path, toolchain: Too
 
 
 def test_sources_of_another_version_are_refused(tmp_path: Path, toolchain: Toolchain) -> None:
-    source = make_source(tmp_path / "source", version="21.1.0")
-    given = (toolchain, source, TFLite(tmp_path, tmp_path / "libtensorflow-lite.so"), tmp_path / "out")
+    given = (
+        toolchain,
+        Sources(tmp_path, "21.1.0"),
+        TFLite(tmp_path, tmp_path / "libtensorflow-lite.so"),
+        tmp_path / "out",
+    )
     refused(lambda: link(*given), "model-unsuitable", "these are the sources of LLVM 21.1.0")
     assert not (tmp_path / "out").exists()
 
@@ -256,7 +260,8 @@ def test_a_library_of_another_system_is_noticed(
 
     monkeypatch.setattr(development, "link_program", linked)
     tflite = TFLite(tmp_path / "headers", tmp_path / "lib" / "libtensorflow-lite.so")
-    error = refused(lambda: link(toolchain, tmp_path, tflite, tmp_path / "out"), "program-failed", "doesn't start")
+    sources = Sources(tmp_path, "22.1.8")
+    error = refused(lambda: link(toolchain, sources, tflite, tmp_path / "out"), "program-failed", "doesn't start")
     assert (error.why, "--tflite" in error.remedy) == ("version GLIBC_2.99 not found", True)
     ((name, named),) = made
     assert name == "clang", "the one that needs more packages"
