@@ -15,7 +15,8 @@ from click.testing import CliRunner, Result
 
 from mlir_release.builder.sdk.sources.debian import DebianPackages
 from mlir_release.cli.app import app
-from mlir_release.extras.mlgo.corpora.corpus import load_corpus
+from mlir_release.extras.mlgo.corpora.corpus import Selection, load_corpus, make_corpus
+from mlir_release.extras.mlgo.toolchain import Toolchain
 from mlir_release.ground.storage.cache import cache_directory
 from tests.refusals import check_error
 
@@ -195,6 +196,13 @@ def make_build(
 @pytest.fixture(scope="session")
 def build(llvm: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_build(llvm, tmp_path_factory.mktemp("mlgo") / "build")
+
+
+@pytest.fixture
+def corpus(build: Path, llvm: Path, tmp_path: Path) -> Path:
+    """Of the build tree, not traced."""
+    make_corpus(build, tmp_path / "corpus", Toolchain(llvm), Selection(share=0.4))
+    return tmp_path / "corpus"
 
 
 def command(*words: str | Path) -> list[str]:

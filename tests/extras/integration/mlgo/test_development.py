@@ -15,7 +15,7 @@ import pytest
 from mlir_release.builder.sdk.sources.releases import find_release
 from mlir_release.builder.sdk.sources.source import fetch_source
 from mlir_release.extras.mlgo.compiling import Compiler
-from mlir_release.extras.mlgo.corpora.corpus import Selection, load_corpus, make_corpus
+from mlir_release.extras.mlgo.corpora.corpus import load_corpus
 from mlir_release.extras.mlgo.linking import Sources
 from mlir_release.extras.mlgo.toolchain import Toolchain
 from mlir_release.extras.mlgo.training.development import TFLite, link
@@ -38,12 +38,6 @@ for word do
 done
 exec {llc} "$@"
 """
-
-
-@pytest.fixture
-def corpus(llvm: Path, build: Path, tmp_path: Path) -> Path:
-    make_corpus(build, tmp_path / "corpus", Toolchain(llvm), Selection(share=0.4))
-    return tmp_path / "corpus"
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.extras.mlgo.compiling import Compiler
-from mlir_release.extras.mlgo.corpora.corpus import Selection, load_corpus, make_corpus
+from mlir_release.extras.mlgo.corpora.corpus import load_corpus
 from mlir_release.extras.mlgo.documents import Trained
 from mlir_release.extras.mlgo.embed import asked
 from mlir_release.extras.mlgo.toolchain import Toolchain
@@ -68,12 +68,6 @@ class Session:
 Graph = object
 compat = Named(v1=Named(Session=Session, saved_model=Named(loader=Named(load=load))))
 """
-
-
-@pytest.fixture
-def corpus(build: Path, llvm: Path, tmp_path: Path) -> Path:
-    make_corpus(build, tmp_path / "corpus", Toolchain(llvm), Selection(share=0.4))
-    return tmp_path / "corpus"
 
 
 @pytest.fixture
