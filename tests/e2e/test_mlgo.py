@@ -20,7 +20,7 @@ from mlir_release.extras.mlgo.compiling import Compiler
 from mlir_release.extras.mlgo.corpora.corpus import load_corpus
 from mlir_release.extras.mlgo.embed import compare, embed
 from mlir_release.extras.mlgo.evaluate import load_policy
-from mlir_release.extras.mlgo.linking import Sources
+from mlir_release.extras.mlgo.linking import LlvmSources
 from mlir_release.extras.mlgo.policies import Scorer
 from mlir_release.extras.mlgo.problems import EVICTION, INLINING
 from mlir_release.extras.mlgo.toolchain import Toolchain
@@ -114,7 +114,7 @@ def test_candidates_cost_together_what_each_costs_alone(llvm: Path, tmp_path: Pa
     said(mlgo("trace", corpus, "--llvm", llvm, "--json"))
     toolchain, modules, random = Toolchain(llvm), load_corpus(corpus), np.random.default_rng(5)
     source = fetch_source(find_release(toolchain.version), cache=cache_directory(), whole=True).root
-    together = Candidates(toolchain, modules, corpus, Sources(source, toolchain.version), tmp_path / "linked")
+    together = Candidates(toolchain, modules, corpus, LlvmSources(source, toolchain.version), tmp_path / "linked")
     compiler = Compiler(toolchain, modules, corpus)
     words = ("--llvm", llvm, "--generations", "1", "--pairs", "1", "--json")
     for kind in ("linear", "mlp"):

@@ -16,7 +16,7 @@ import numpy as np
 from mlir_release.extras.mlgo.compiling import Compiler
 from mlir_release.extras.mlgo.embed import asked, including
 from mlir_release.extras.mlgo.features import EvictionLayout
-from mlir_release.extras.mlgo.linking import Sources, link_program
+from mlir_release.extras.mlgo.linking import LlvmSources, link_program
 from mlir_release.extras.mlgo.policies import Scorer
 from mlir_release.extras.mlgo.problems import EVICTION
 from mlir_release.ground.storage.files import read_text, write_atomically
@@ -42,7 +42,7 @@ _FUNCTION = re.compile(r"^function (\d+)\n", re.MULTILINE)
 class Candidates:
     """Compiles the modules of one corpus."""
 
-    def __init__(self, toolchain: Toolchain, corpus: Corpus, folder: Path, sources: Sources, output: Path) -> None:
+    def __init__(self, toolchain: Toolchain, corpus: Corpus, folder: Path, sources: LlvmSources, output: Path) -> None:
         """Link the llc.
 
         :param folder: of the corpus

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from mlir_release.extras.mlgo.documents import LearnedPolicy
-    from mlir_release.extras.mlgo.linking import Sources
+    from mlir_release.extras.mlgo.linking import LlvmSources
     from mlir_release.extras.mlgo.toolchain import Toolchain
     from mlir_release.extras.mlgo.training.saved_model import SavedModel
 
@@ -63,12 +63,12 @@ def development_option(help: str) -> Callable[[F], F]:
     )
 
 
-def _sources(folder: Path) -> Sources:
+def _sources(folder: Path) -> LlvmSources:
     """What ``--source`` names. :raises UsageError: ``input-missing``, ``input-invalid``"""
     from mlir_release.builder.sdk.sources.upstream import read_source
-    from mlir_release.extras.mlgo.linking import Sources
+    from mlir_release.extras.mlgo.linking import LlvmSources
 
-    return Sources(folder, read_source(folder).version)
+    return LlvmSources(folder, read_source(folder).version)
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from mlir_release.extras.mlgo.compiling import Compiler, in_parallel
 from mlir_release.extras.mlgo.conversation import converse
 from mlir_release.extras.mlgo.documents import Corpus, LearnedPolicy, Module
 from mlir_release.extras.mlgo.features import MASK, WEIGHT, Decision, Header
-from mlir_release.extras.mlgo.linking import Sources, compiler, failed, link_program, llvm_config, run
+from mlir_release.extras.mlgo.linking import LlvmSources, compiler, failed, link_program, llvm_config, run
 from mlir_release.extras.mlgo.policies import Scorer, maker
 from mlir_release.extras.mlgo.problems import EVICTION, Model, PolicyProblem, problem_of
 from mlir_release.extras.mlgo.training.saved_model import SavedModel, XlaRuntime, compile_model
@@ -176,7 +176,7 @@ def link(
     embedded: Embedded,
     policy: LearnedPolicy | SavedModel,
     toolchain: Toolchain,
-    sources: Sources,
+    sources: LlvmSources,
     output: Path,
     *,
     runtime: XlaRuntime | None = None,

@@ -40,7 +40,7 @@ SYSTEM_LIBRARIES = ("-lz", "-lzstd", "-ldl", "-lm", "-lpthread")
 _DRIVER, _NAME = "llvm/cmake/modules/llvm-driver-template.cpp.in", "@TOOL_NAME@"
 
 
-class Sources(NamedTuple):
+class LlvmSources(NamedTuple):
     """llvm-project, of a version of LLVM."""
 
     root: Path
@@ -82,7 +82,7 @@ PROGRAMS = {
 def link_program(
     name: str,
     toolchain: Toolchain,
-    sources: Sources,
+    sources: LlvmSources,
     output: Path,
     *,
     again: Mapping[str, Sequence[str | Path]],

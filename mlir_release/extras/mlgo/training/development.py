@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from mlir_release.builder.model.regalloc_model import ADVISOR
 from mlir_release.extras.mlgo.features import Stream
-from mlir_release.extras.mlgo.linking import Sources, link_program
+from mlir_release.extras.mlgo.linking import LlvmSources, link_program
 from mlir_release.extras.mlgo.problems import EVICTION, PolicyProblem
 from mlir_release.ground.documents.digests import open_regular, sha256_of
 from mlir_release.ground.errors import MachineError, UsageError, VerificationError
@@ -100,7 +100,7 @@ class TFLite(Struct, frozen=True):
         )
 
 
-def link(toolchain: Toolchain, sources: Sources, tflite: TFLite, output: Path) -> Linked:
+def link(toolchain: Toolchain, sources: LlvmSources, tflite: TFLite, output: Path) -> Linked:
     """Link ``output/llc`` and ``output/clang``, which have the development mode. Without its options, they are stock.
 
     :param toolchain: with the archives and headers of LLVM and clang

@@ -16,7 +16,7 @@ from mlir_release.builder.sdk.sources.releases import find_release
 from mlir_release.builder.sdk.sources.source import fetch_source
 from mlir_release.extras.mlgo.compiling import Compiler
 from mlir_release.extras.mlgo.corpora.corpus import load_corpus
-from mlir_release.extras.mlgo.linking import Sources
+from mlir_release.extras.mlgo.linking import LlvmSources
 from mlir_release.extras.mlgo.toolchain import Toolchain
 from mlir_release.extras.mlgo.training.development import TFLite, link
 from mlir_release.ground.errors import MachineError
@@ -115,7 +115,7 @@ def development(clang: Path, tmp_path: Path) -> Path:
         pytest.skip("DEVELOPMENT MODE IS NOT TESTED HERE: there is no TFLite, nor does MLGO_DEVELOPMENT name compilers")
     toolchain = Toolchain(clang)
     source = fetch_source(find_release(toolchain.version), cache=cache_directory(), whole=True).root
-    linked = link(toolchain, Sources(source, toolchain.version), tflite, tmp_path / "linked")
+    linked = link(toolchain, LlvmSources(source, toolchain.version), tflite, tmp_path / "linked")
     assert set(linked.files) == {"llc", "clang"}
     return tmp_path / "linked"
 

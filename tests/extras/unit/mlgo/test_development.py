@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mlir_release.extras.mlgo.compiling import Compiler
-from mlir_release.extras.mlgo.linking import Sources
+from mlir_release.extras.mlgo.linking import LlvmSources
 from mlir_release.extras.mlgo.problems import EVICTION, INLINING
 from mlir_release.extras.mlgo.toolchain import Toolchain
 from mlir_release.extras.mlgo.training import development
@@ -236,7 +236,7 @@ def test_a_program_that_does_not_start_is_refused(tmp_path: Path, toolchain: Too
 def test_sources_of_another_version_are_refused(tmp_path: Path, toolchain: Toolchain) -> None:
     given = (
         toolchain,
-        Sources(tmp_path, "21.1.0"),
+        LlvmSources(tmp_path, "21.1.0"),
         TFLite(tmp_path, tmp_path / "libtensorflow-lite.so"),
         tmp_path / "out",
     )
@@ -260,7 +260,7 @@ def test_a_library_of_another_system_is_noticed(
 
     monkeypatch.setattr(development, "link_program", linked)
     tflite = TFLite(tmp_path / "headers", tmp_path / "lib" / "libtensorflow-lite.so")
-    sources = Sources(tmp_path, "22.1.8")
+    sources = LlvmSources(tmp_path, "22.1.8")
     error = refused(lambda: link(toolchain, sources, tflite, tmp_path / "out"), "program-failed", "doesn't start")
     assert (error.why, "--tflite" in error.remedy) == ("version GLIBC_2.99 not found", True)
     ((name, named),) = made
