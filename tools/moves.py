@@ -72,7 +72,7 @@ MOVES = {
     "use/commands": "cli/bisect cli/install cli/mirror cli/verify",
     "operate": "release/issues",
     "operate/doctor": "doctor/actions doctor/checks doctor/files doctor/index doctor/integrate"
-    " doctor/releases doctor/results doctor/rules doctor/settings",
+    " doctor/releases doctor/results doctor/settings",
     "operate/commands": "cli/doctor",
     "integrate": "integrate/config integrate/credentials integrate/loop integrate/open integrate/project"
     " integrate/report integrate/state integrate/status integrate/tables integrate/upstream",
@@ -82,7 +82,7 @@ MOVES = {
     " integrate/roll integrate/rounds integrate/smoke integrate/steps integrate/tidy integrate/together integrate/walk",
     "integrate/patches": "integrate/export integrate/ledger integrate/patches",
     "integrate/fix": "integrate/broken integrate/fix",
-    "integrate/deliver": "integrate/branch integrate/deliver integrate/land integrate/page integrate/roll_issue",
+    "integrate/deliver": "integrate/branch integrate/deliver integrate/land integrate/page",
     "integrate/commands": "cli/integrate/options cli/integrate/patches cli/integrate/rounds cli/integrate/walk",
     "extras/mlgo/corpora": "extras/mlgo/cc1 extras/mlgo/corpus extras/mlgo/response_files extras/mlgo/thinlto",
     "extras/mlgo/training": "extras/mlgo/development extras/mlgo/in_tensorflow extras/mlgo/ml_compiler_opt"
@@ -95,6 +95,8 @@ RENAMED = {
     "wheels/pack.py": "builder/wheels/source.py",
     "cli/integrate/__init__.py": "integrate/commands/integrate.py",
     "cli/diff.py": "release/commands/find.py",
+    "doctor/rules.py": "operate/doctor/settings.py",
+    "integrate/roll_issue.py": "integrate/walk/roll.py",
     "forge/github/checks.py": "release/forge/github/runs.py",
     "forge/github/pulls.py": "release/forge/github/issues.py",
     "forge/github/tags.py": "release/forge/github/refs.py",

@@ -108,9 +108,9 @@ def roll(at: At, track: bool, record_to: Path | None, recorded: Path | None) -> 
     import msgspec
 
     from mlir_release.ground.storage.files import write_atomically
-    from mlir_release.integrate.deliver.roll_issue import track as keep_issue
     from mlir_release.integrate.open import open_project
     from mlir_release.integrate.walk.roll import look, read_state
+    from mlir_release.integrate.walk.roll import track as keep_issue
     from mlir_release.release.forge.open import open_pulls, open_roll_issues
 
     tracker = open_roll_issues() if track else None

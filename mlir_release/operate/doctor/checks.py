@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from mlir_release.ground.errors import ReleaseError
-from mlir_release.operate.doctor import actions, files, index, integrate, releases, rules, settings
+from mlir_release.operate.doctor import actions, files, index, integrate, releases, settings
 from mlir_release.operate.doctor.files import Contents, Examined, read_files
 from mlir_release.operate.doctor.results import Answer, Examination, Finding, Hidden, Level, of_error, unknown
 from mlir_release.release.forge.files import head_of
@@ -60,9 +60,9 @@ TABLE: tuple[tuple[Callable[[Examined], bool], tuple[Check, ...]], ...] = (
         Check("triggers", files.triggers),
         Check("job-permissions", files.job_permissions),
         Check("workflow-lint", actions.lint),
-        Check("protected-branch", rules.protected_branch),
-        Check("pin-branch", rules.pin_branches),
-        Check("tag-rules", rules.tags, "the rulesets", "rulesets", _META, "tag_rules"),
+        Check("protected-branch", settings.protected_branch),
+        Check("pin-branch", settings.pin_branches),
+        Check("tag-rules", settings.tags, "the rulesets", "rulesets", _META, "tag_rules"),
         Check("immutable-releases", settings.immutable, "whether releases are immutable", "immutable-releases", _ADMIN,
               "immutable"),
         Check("issues", settings.issues),

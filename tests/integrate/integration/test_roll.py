@@ -13,9 +13,8 @@ from mlir_release.ground.strategy import Adaptive
 from mlir_release.integrate.config import ROLL_VARIABLE as VARIABLE
 from mlir_release.integrate.deliver.branch import start
 from mlir_release.integrate.deliver.land import land
-from mlir_release.integrate.deliver.roll_issue import track
 from mlir_release.integrate.open import open_project
-from mlir_release.integrate.walk.roll import RollState, begin, look, open_branch, read_orders, read_state
+from mlir_release.integrate.walk.roll import RollState, begin, look, open_branch, read_orders, read_state, track
 from mlir_release.integrate.walk.walk import Walk
 from mlir_release.release.forge.open import open_pulls, open_roll_issues
 from tests.github_server import GitHubServer

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from mlir_release.integrate.deliver.roll_issue import track
-from mlir_release.integrate.walk.roll import RollState
+from mlir_release.integrate.walk.roll import RollState, track
 from mlir_release.release.forge.github.client import GitHubClient
 from mlir_release.release.forge.github.issues import ROLL_LABEL, GitHubTracker
 from mlir_release.release.forge.open import open_roll_issues
