@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
     from mlir_release.ground.hosting import Issue, Pull, PullRequests, Tracker
     from mlir_release.integrate.project import Integration
-    from mlir_release.integrate.walk.roll import RollState
 
 #: The date in the name of a dry run's branch, which only the machine that walks it has. So all days share verdicts.
 NO_DATE = "00000000"
