@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
-from mlir_release.builder.sdk.provision import available_releases, code_digest, provide_sdk
-from mlir_release.builder.wheels.build import build_wheels
+from mlir_release.builder.sdk.provision import available_releases, provide_sdk
+from mlir_release.builder.wheels.build import build_wheels, key, project_digest
 from mlir_release.builder.wheels.request import WheelRequest
 from mlir_release.ground.storage.cache import locked
 from mlir_release.release.rehearsal.world import shipped_overrides
@@ -36,11 +36,11 @@ def real_wheels(python: Python, cache: Path) -> dict[str, Path]:
 
 
 def _build(release: LlvmRelease, python: Python, cache: Path) -> Path:
-    output = cache / "real-wheels" / f"{release.version}-{python.tag}-{code_digest()[:12]}"
+    sdk = provide_sdk(release, release, cache=cache)
+    request = replace(WheelRequest.of_profile("host", sdk=sdk), overrides=shipped_overrides())
+    output = cache / "real-wheels" / f"{key(request)}-{python.tag}-{project_digest(request)[:12]}"
     with locked(output.with_name(f".{output.name}.lock")):
         if not list(output.glob("*.whl")):
-            sdk = provide_sdk(release, release, cache=cache)
-            request = replace(WheelRequest.of_profile("host", sdk=sdk), overrides=shipped_overrides())
             build_wheels(request, [python], output=output, backend="build")
         (wheel,) = output.glob("*.whl")
     return wheel

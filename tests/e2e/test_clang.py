@@ -13,11 +13,11 @@ import pytest
 
 from mlir_release.builder.sdk.components import SdkSpec
 from mlir_release.builder.sdk.elf import dynamic_symbols
-from mlir_release.builder.sdk.provision import available_releases, code_digest, provide_sdk
+from mlir_release.builder.sdk.provision import available_releases, provide_sdk
 from mlir_release.builder.sdk.sources.debian import DebianPackages
 from mlir_release.builder.testing.report import TestOutcome
 from mlir_release.builder.testing.run import run_suites
-from mlir_release.builder.wheels.build import build_wheels
+from mlir_release.builder.wheels.build import build_wheels, key, project_digest
 from mlir_release.builder.wheels.inspect import inspect
 from mlir_release.builder.wheels.request import WheelRequest
 from mlir_release.ground.python import venv
@@ -70,10 +70,11 @@ def made(request: pytest.FixtureRequest) -> Made:
         pytest.skip("the distribution has one LLVM only")
     ((release, _),) = releases
     sdk = provide_sdk(release, release, SdkSpec(project="clang"), cache=cache)
-    output = cache / "real-wheels" / f"clang-{release.version}-{code_digest('clang')[:12]}"
+    request = WheelRequest.of_profile("libclang", sdk=sdk)
+    output = cache / "real-wheels" / f"{key(request)}-{project_digest(request)[:12]}"
     with locked(output.with_name(f".{output.name}.lock")):
         if not list(output.glob("*.whl")):
-            build_wheels(WheelRequest.of_profile("libclang", sdk=sdk), [], output=output, backend="build")
+            build_wheels(request, [], output=output, backend="build")
     (wheel,) = output.glob("*.whl")
     return Made(int(release.version.partition(".")[0]), sdk, wheel)
 

@@ -193,7 +193,7 @@ def build_addon(
     serves = (python.cpython,) if stable_abi else ()
     request = replace(WheelRequest.of_profile(profile, sdk=sdk), test_addon=True, floor=floor, serves=serves)
     abi = STABLE_ABI if stable_abi else python.tag
-    output = cache / "addons" / f"{key(request)}-{_code_digest(request)[:10]}-{abi}-{floor or 'here'}"
+    output = cache / "addons" / f"{key(request)}-{project_digest(request)[:10]}-{abi}-{floor or 'here'}"
     for made in sorted(output.glob("*.whl")):
         tag = next(iter(parse_wheel_filename(made.name)[-1]))
         if CPython.of_tag(tag.interpreter) <= python.cpython:  # for the stable ABI: the oldest that it serves
@@ -202,8 +202,8 @@ def build_addon(
     return build_wheels(request, [python], output=output, backend=backend, cache=cache)[0].path
 
 
-def _code_digest(request: WheelRequest) -> str:
-    """The digest of the wheel project and of the code that fills it in: newer code builds the add-on again."""
+def project_digest(request: WheelRequest) -> str:
+    """The digest of a wheel project and of the code that fills it in: newer code takes no older wheel of a cache."""
     project = request.project.folder
     files = [path for path in (project / "wheel").rglob("*") if path.is_file() and "__pycache__" not in path.parts]
     code = [*sorted(Path(__file__).parent.glob("*.py")), *sorted(project.glob("*.py"))]

@@ -257,7 +257,7 @@ def test_newer_code_builds_its_own_addon(
     folder = shutil.copytree(PROJECT.folder, tmp_path / "mlir")
     (folder / "wheel" / "CMakeLists.txt").write_text("# changed")
     changed = replace(PROJECT, folder=folder)
-    older, newer = (build._code_digest(replace(request_, project=project))[:10] for project in (PROJECT, changed))
+    older, newer = (build.project_digest(replace(request_, project=project))[:10] for project in (PROJECT, changed))
     assert older in first.parent.name
     assert older != newer
 
