@@ -70,11 +70,11 @@ def made(request: pytest.FixtureRequest) -> Made:
         pytest.skip("the distribution has one LLVM only")
     ((release, _),) = releases
     sdk = provide_sdk(release, release, SdkSpec(project="clang"), cache=cache)
-    request = WheelRequest.of_profile("libclang", sdk=sdk)
-    output = cache / "real-wheels" / f"{key(request)}-{project_digest(request)[:12]}"
+    wanted = WheelRequest.of_profile("libclang", sdk=sdk)
+    output = cache / "real-wheels" / f"{key(wanted)}-{project_digest(wanted)[:12]}"
     with locked(output.with_name(f".{output.name}.lock")):
         if not list(output.glob("*.whl")):
-            build_wheels(request, [], output=output, backend="build")
+            build_wheels(wanted, [], output=output, backend="build")
     (wheel,) = output.glob("*.whl")
     return Made(int(release.version.partition(".")[0]), sdk, wheel)
 
