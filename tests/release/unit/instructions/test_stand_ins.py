@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from mlir_release.release.model.manifest import Manifest
 
 NAME = "llvm-libclang"
+#: As ctypeslib2, which ends without a distribution that is called clang.
+PROGRAM = "import clang.cindex, importlib.metadata as m; print(clang.cindex.ours, m.version('clang'))"
 
 
 def with_libclang(llvm_version: str = "22.1.8") -> Manifest:
@@ -94,7 +96,16 @@ def test_a_client_of_clang_gets_nothing_that_overwrites_libclang(tmp_path: Path)
     environment.install("--no-index", "-r", tmp_path / "requirements.txt")
     environment.install("--no-index", urls["client"])
     assert {"clang": "22.1.8", "libclang": "22.1.8"}.items() <= environment.installed().items()
-    done = subprocess.run(
-        [environment.python, "-c", "import clang.cindex; print(clang.cindex.ours)"], capture_output=True
-    )
-    assert done.stdout.split() == [b"1"]
+    done = subprocess.run([environment.python, "-c", PROGRAM], capture_output=True)
+    assert done.stdout.split() == [b"1", b"22.1.8"]
+    # uv, as docs/choosing.md says, for a project that caps a name, too.
+    docs = (Path(__file__).parents[4] / "docs/choosing.md").read_text(encoding="utf-8")
+    (said,) = (each for each in docs.split("```") if each.startswith("toml\n") and "/beside/" in each)
+    said = said.removeprefix("toml").replace("https://OWNER.github.io/REPOSITORY", tmp_path.as_uri())
+    needed = [f"{name} @ {path.as_uri()}" for name, path in urls.items()]
+    project = f"[project]\nname='p'\nversion='1'\nrequires-python='>=3.11'\ndependencies={[*needed, 'libclang<19']}\n"
+    (tmp_path / "pyproject.toml").write_text(project + said)
+    uv = str(Path(sys.executable).with_name("uv"))
+    command = [uv, "run", "--quiet", "--no-index", "--python", sys.executable, "python", "-c", PROGRAM]
+    done = subprocess.run(command, capture_output=True, cwd=tmp_path)
+    assert done.stdout.split() == [b"1", b"22.1.8"], done.stderr
