@@ -39,7 +39,10 @@ if TYPE_CHECKING:
 
 REPOSITORY = "llvm/mlir-wheels"
 #: The distributions of the shipped targets.toml.
-NAMES = ("mlir", "mlir-core", "mlir-full", "mlir-all", "mlir-asserts", "mlir-sdk", "mlir-sdk-tools", "llvm-libclang")
+NAMES = (
+    "mlir", "mlir-core", "mlir-full", "mlir-all", "mlir-asserts", "mlir-sdk", "mlir-sdk-tools", "mlir-test-tools",
+    "llvm-libclang",
+)  # fmt: skip
 FILES = healthy.signed_by(REPOSITORY, healthy.FILES)
 RELEASE_FILES = healthy.signed_by(REPOSITORY, healthy.RELEASE_FILES)
 TAGS = {"ref_name": {"include": ["refs/tags/snapshot-*", "refs/tags/llvm-*", "refs/tags/abandoned/*"], "exclude": []}}
