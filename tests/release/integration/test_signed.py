@@ -25,7 +25,8 @@ from tests.refusals import refused
 from tests.release.integration.signed_stage import REPORT, REPOSITORY, TAG, TARGETS, SignedStage, signed_stage
 from tests.sigstore.instance import MadeSigstore, statement_of
 from tests.sigstore.services import serve_sigstore
-from tests.wheel_factory import PYTHON
+from tests.targets_factory import make_row, make_targets
+from tests.wheel_factory import PYTHON, make_report
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -118,6 +119,24 @@ def test_another_build_takes_the_place_of_one_that_nobody_signed(stage: SignedSt
     assert stage.publish().unsigned
     stage.sign_manifest()
     assert not stage.publish().unsigned
+
+
+def test_a_report_that_nobody_signed_is_not_published_with_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = make_row(suites=["smoke", "performance"])
+    with signed_stage(tmp_path, monkeypatch, targets=make_targets(row, pythons=[PYTHON], provenance="")) as stage:
+        stage.build()
+        other = REPORT.replace("smoke", "performance")
+        target = other.removesuffix(".tests.json")
+        stage.sign(make_report(stage.dist, stage.wheel, suite="performance", target=target))
+        stage.upload()
+        stage.release.own = [asset for asset in stage.release.own if asset.name != other + BUNDLE]
+        assert stage.publish().unsigned
+        stage.sign_manifest()
+        assert not stage.publish().unsigned
+        assert REPORT in stage.names()
+        assert other not in stage.names()
 
 
 def test_a_provenance_file_is_made_from_the_bundle(stage: SignedStage) -> None:
