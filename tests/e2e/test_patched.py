@@ -143,12 +143,13 @@ def test_from_the_walk_to_the_wheel_and_on(carried: Carried, tmp_path: Path) -> 
     dist = tmp_path / "dist"
     (made,) = build_wheels(request, [python], output=dist)
     wheel = made.path
-    (report,) = run_suites(
-        wheel, sdk=carried.sdk, suites=["smoke"], workdir=tmp_path / "tests", python=str(python.executable),
-        target=draft.matrix.tests[0].name,
-    )  # fmt: skip
-    report.write(dist)
-    assert report.passed
+    for test in draft.matrix.tests:
+        (report,) = run_suites(
+            wheel, sdk=carried.sdk, suites=[test.suite], workdir=tmp_path / test.name, python=str(python.executable),
+            target=test.name,
+        )  # fmt: skip
+        report.write(dist)
+        assert report.passed
     upload(draft, dist)
     published = publish(Draft.load(forge, tag)).manifest
     assert published.stack == stack
