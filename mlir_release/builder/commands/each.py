@@ -63,25 +63,20 @@ def each(
     made: list[Path] = []
     failed: list[str] = []
     deadline = time.monotonic() + 60 * budget if budget is not None else float("inf")
-    # A runner ends the steps of a cancelled job by SIGTERM; what this process has started would go on.
-    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    try:
-        for name, order in orders.items():
-            console.say(heading(name))
-            _remove(files_of(name))
-            limit = min(60.0 * order.minutes, deadline - time.monotonic())
-            code = _carry_out([*command, "--orders", msgspec.json.encode([order]).decode()], limit)
-            if code != ExitCode.OK:
-                failed.append(name)
-            if code not in _ENDS:
-                error = _error(name, code, limit)
-                console.error(error)
-                console.summary(f"- error[{error.id}]: {markdown(str(error))}")
-                _remove(files_of(name))  # they may be incomplete
-            made += files_of(name)
-            console.output("files", " ".join(f"{sha256_of(path)} {path.name}" for path in made))
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    for name, order in orders.items():
+        console.say(heading(name))
+        _remove(files_of(name))
+        limit = min(60.0 * order.minutes, deadline - time.monotonic())
+        code = _carry_out([*command, "--orders", msgspec.json.encode([order]).decode()], limit)
+        if code != ExitCode.OK:
+            failed.append(name)
+        if code not in _ENDS:
+            error = _error(name, code, limit)
+            console.error(error)
+            console.summary(f"- error[{error.id}]: {markdown(str(error))}")
+            _remove(files_of(name))  # they may be incomplete
+        made += files_of(name)
+        console.output("files", " ".join(f"{sha256_of(path)} {path.name}" for path in made))
     console.result("", [{"file": str(path), "size": path.stat().st_size} for path in made])
     if failed:
         console.say(f"{len(failed)} of {len(orders)} failed: {', '.join(failed)}")

@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import os
 import re
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+import signal
+import sys
+import threading
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -116,25 +119,45 @@ _named: set[str] = set()
 
 #: What the running command has declared; see :func:`starting`. All threads of the process share it.
 _declared: list[str] = []
+#: The exit code of a process that was told to end: no thread of it starts anything more.
+_ending: list[int] = []
 
 
 @contextmanager
 def starting(what: str) -> Iterator[None]:
-    """Let a block start the foreign programs that a command has declared, and no others.
+    """Let a block start the foreign programs that a command has declared, and no others. SIGTERM ends all of them.
 
     Code that runs in no such block, because another program uses the toolkit as a library, may start any.
 
     :param what: for people: ``upstream's build``; empty: it may start none
     """
     _declared.append(what)
+    handled = bool(what) and threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGTERM, _end) if handled else None
     try:
         yield
     finally:
+        if handled:
+            signal.signal(signal.SIGTERM, before)
         _declared.pop()
+
+
+def _end(number: int, _: object) -> NoReturn:
+    """End what this process has started, then itself. A terminal's Ctrl+C reaches all of it, SIGTERM one process."""
+    _ending.append(128 + number)
+    with suppress(ImportError):
+        import psutil
+
+        for child in psutil.Process().children(recursive=True):
+            with suppress(psutil.Error):
+                child.terminate()
+    sys.exit(128 + number)
 
 
 def refuse_undeclared(program: object) -> None:
     """Every way to start a program asks this, but for git's. :raises RuntimeError: the command has declared nothing"""
+    if _ending:
+        sys.exit(_ending[0])
     if _declared and not _declared[-1]:
         raise RuntimeError(f"{program} would run in a command that does not declare that it starts foreign programs")
 

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import threading
+import time
 from inspect import signature
 from pathlib import Path
 
@@ -21,6 +23,7 @@ from mlir_release.ground.programs.process import (
     tail,
     whole_log,
 )
+from tests.processes import wait_for_end
 
 
 def _has_console() -> bool:
@@ -232,3 +235,34 @@ def test_a_program_that_misses_an_interrupt_gets_another(tmp_path: Path) -> None
     with pytest.raises(StepInterrupted) as caught:
         run_logged([sys.executable, "-IS", "-c", code], log=tmp_path / "log", budget=1.5)
     assert caught.value.returncode == 9
+
+
+#: Builds one thing after another in a thread, as wheels are built.
+COMMAND = """
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from mlir_release.ground.programs.process import StepFailed, run_logged
+from mlir_release.ground.programs.surroundings import starting
+
+def build():
+    for _ in range(2):
+        with suppress(StepFailed):
+            run_logged(["sh", "-c", "sleep 600 & echo $! >> started; wait"], log=Path("log"))
+
+with starting("a build"), ThreadPoolExecutor() as pool:
+    pool.submit(build).result()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are others there")
+def test_a_command_that_is_ended_ends_what_its_programs_have_started_and_starts_no_more(tmp_path: Path) -> None:
+    process = subprocess.Popen([sys.executable, "-c", COMMAND], cwd=tmp_path, stderr=subprocess.DEVNULL)
+    started = tmp_path / "started"
+    while not started.is_file() or not started.read_text().endswith("\n"):
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.terminate()
+    assert process.wait(60) == 143
+    (compiler,) = started.read_text().split()
+    wait_for_end(int(compiler))
