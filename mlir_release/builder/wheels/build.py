@@ -155,9 +155,12 @@ def build_wheels(
                         paces.pop(python.tag, None)
                 slots.give_back()
 
-            with console.waiting(state, every=30.0):
-                for worker in [pool.submit(work) for _ in range(concurrency.builds)]:
-                    worker.result()
+            try:
+                with console.waiting(state, every=30.0):
+                    for worker in [pool.submit(work) for _ in range(concurrency.builds)]:
+                        worker.result()
+            finally:
+                list(queue)  # Ctrl+C ends the builds that run, and no other begins
         if len(pythons) == 1 and errors:
             raise next(iter(errors.values()))
         if errors:

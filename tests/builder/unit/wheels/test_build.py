@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import shutil
+import signal
+import sys
 import threading
 import time
 from dataclasses import dataclass, field, replace
@@ -140,6 +142,25 @@ def test_side_by_side_within_the_plan(
     build_all(backend, request_, PYTHONS, tmp_path)
     assert backend.most == 2
     assert all("--jobserver-auth" in job.slots["MAKEFLAGS"] for job in backend.jobs)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a console's interrupt is another thing there")
+def test_after_ctrl_c_no_other_build_begins(
+    request_: WheelRequest, backend: FakeBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(wanted: str) -> str:
+        if not backend.jobs:
+            time.sleep(0.3)  # until the main thread waits for this one
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+            time.sleep(0.2)
+        return wanted
+
+    one = jobserver.Concurrency(builds=1, compilers=1)
+    monkeypatch.setattr(jobserver, "machine_concurrency", lambda count, jobs: one)
+    monkeypatch.setattr(backend, "floor", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        build_all(backend, request_, PYTHONS, tmp_path)
+    assert len(backend.jobs) == 1
 
 
 def test_one_failure_costs_no_other_wheel(request_: WheelRequest, backend: FakeBackend, tmp_path: Path) -> None:
