@@ -19,6 +19,7 @@ from mlir_release.cli.options import (
     pythons_option,
 )
 from mlir_release.ground import plugins
+from mlir_release.ground.console import console
 
 
 @click.command(cls=ForeignCommand, starts="everything that a release and its users start")
@@ -72,4 +73,4 @@ def rehearsal(**options: Any) -> None:
     pass_named_variables()
     own = {each.name for each in fields(Options)}
     given = {name: options.pop(name) for name in options.keys() - own}
-    rehearse(Options(**options, given=given)).show()
+    console.outcome(rehearse(Options(**options, given=given)))

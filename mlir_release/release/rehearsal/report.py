@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from mlir_release.ground.console import console, format_seconds
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 class RehearsalReport:
     """The steps that were done, with their times, and the results."""
 
+    COLUMNS: ClassVar = ("step", "result", ">time")
     rows: list[tuple[str, str, float]] = field(default_factory=list)  #: step, result, seconds
     wheels: list[BuiltWheel] = field(default_factory=list)
     tag: str = ""
@@ -47,17 +48,15 @@ class RehearsalReport:
             "wheels": [{**wheel.to_json(), "file": wheel.path.name} for wheel in self.wheels],
         }
 
-    def show(self) -> None:
-        """Print the tables, and the commands that install the result; or all of it as JSON."""
-        rows = [[step, result, format_seconds(seconds)] for step, result, seconds in self.rows]
-        console.table(["step", "result", ">time"], rows)
-        if self.wheels:
-            console.table(self.wheels[0].COLUMNS, [wheel.row() for wheel in self.wheels])
+    def cells(self) -> list[tuple[str, str, str]]:
+        """The steps."""
+        return [(step, result, format_seconds(seconds)) for step, result, seconds in self.rows]
+
+    def text(self) -> str:
+        """The wheels, the pages, and the commands that install the result."""
+        wheels = "".join(f"{'  '.join(wheel.row())}\n" for wheel in self.wheels)
         links = "".join(f"; {title}: {page}" for title, page in self.links.items() if page)
-        commands = "\n".join(f"    {command}" for command in self.commands)
+        commands = "".join(f"    {command}\n" for command in self.commands)
         total = format_seconds(sum(seconds for _, _, seconds in self.rows))
-        console.result(
-            f"The rehearsal succeeded in {total}. It published {self.tag}; pages: {self.index}{links}\n\n"
-            f"This installs what it published:\n\n{commands}\n",
-            self.to_json(),
-        )
+        succeeded = f"The rehearsal succeeded in {total}. It published {self.tag}; pages: {self.index}{links}"
+        return f"{wheels}{succeeded}\n\nThis installs what it published:\n\n{commands}"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from mlir_release.ground.console import console
 from mlir_release.ground.errors import UsageError
 from mlir_release.release.rehearsal.report import RehearsalReport
 from mlir_release.release.rehearsal.run import Options, expected, rehearse
@@ -46,7 +47,7 @@ def test_a_rehearsal_that_succeeds_says_so(capsys: pytest.CaptureFixture[str]) -
     report = RehearsalReport(tag="snapshot-20261120.01", index="/site/index.html", commands=["pip install mlir"])
     with report.step("build"):
         pass
-    report.show()
+    console.outcome(report)
     out, err = capsys.readouterr()
     assert "The rehearsal succeeded in 0.0 s. It published snapshot-20261120.01" in out
     assert "pip install mlir" in out
