@@ -26,7 +26,7 @@ from mlir_release.builder.projects.mlir.suites.lit_site import LitSetup, write_s
 from mlir_release.builder.testing import lit
 from mlir_release.builder.testing.port import SuiteSubject
 from mlir_release.builder.testing.report import TestOutcome
-from mlir_release.builder.testing.suites import suites_of
+from mlir_release.builder.testing.run import suites_of
 from mlir_release.builder.wheels.inspect import inspect
 from mlir_release.ground.python.locked import choose
 from tests.platforms import mingw, wine

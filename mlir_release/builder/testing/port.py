@@ -1,9 +1,14 @@
 """What a project does in this room: the dict ``SUITES`` of its module ``for_testing``, with a :class:`Suite` by name.
 
 The names are those of :attr:`~mlir_release.ground.llvm.projects.Project.suites`; what each is run once for,
-:data:`mlir_release.builder.model.suites.SUITES` says. ``smoke`` need not be among them: every project has a smoke test
-(:mod:`mlir_release.builder.testing.suites`). If it is, it is what is run once that has passed, in the same environment.
+:data:`mlir_release.builder.model.suites.SUITES` says. ``smoke`` need not be among them: every project has a smoke test.
+If it is, it is what is run once that has passed, in the same environment.
 Tests that are known to fail are listed in ``known_failures.toml`` (:mod:`mlir_release.builder.testing.known_failures`).
+
+``tests/smoke.py PROFILE [EXPECTED]`` runs in the interpreter under test, even the oldest CPython that there are wheels
+for. For each of its checks it prints a line of JSON: ``{"name": …, "ok": …, "message": …, "seconds": …}``; the last has
+the name ``end``. Its exit code is 1 if a check failed. ``EXPECTED`` is JSON, too: what ``_release.json`` of the package
+must say.
 """
 
 from __future__ import annotations

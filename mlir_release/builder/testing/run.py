@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from mlir_release.builder.model.names import SOURCE_SUFFIX
 from mlir_release.builder.model.suites import CORE_MINUTES, SOURCE_SUITE, SUITES, Scope, needs_wheel
 from mlir_release.builder.testing.known_failures import judge, load
-from mlir_release.builder.testing.port import SuiteSubject
-from mlir_release.builder.testing.report import TestRun
-from mlir_release.builder.testing.suites import suites_of
+from mlir_release.builder.testing.port import TIMEOUT, Suite, SuiteSubject
+from mlir_release.builder.testing.report import TestOutcome, TestResult, TestRun, cut_short, read_lines
 from mlir_release.builder.wheels.build import build_addon
 from mlir_release.builder.wheels.inspect import WheelReport, inspect
 from mlir_release.builder.wheels.platform_tags import platforms_of
@@ -22,6 +24,7 @@ from mlir_release.ground.documents.digests import sha256_of
 from mlir_release.ground.errors import UsageError, VerificationError
 from mlir_release.ground.llvm.projects import Project, find_project
 from mlir_release.ground.programs.needs import Needs
+from mlir_release.ground.programs.process import capture
 from mlir_release.ground.python import venv
 from mlir_release.ground.python.cpython import ANY_PYTHON, split_target
 from mlir_release.ground.python.pythons import Python, find_pythons
@@ -191,6 +194,55 @@ def _run(
         counts = ", ".join(f"{count} {outcome.replace('_', ' ')}" for outcome, count in run.counts.items() if count)
         console.say(f"    {suite}: {counts}")
     return run
+
+
+class _SmokeLine(Struct, frozen=True):
+    """A line of the smoke test's."""
+
+    name: str
+    ok: bool
+    message: str
+    seconds: float
+
+
+def suites_of(project: Project) -> dict[str, Suite]:
+    """The suites by name. :raises MachineError: ``plugin-unusable``: the project's module can't be used"""
+    own = project.room("testing", "SUITES", dict)
+    more: Suite = own.get("smoke", Suite(run=lambda _: []))
+
+    def smoke(subject: SuiteSubject) -> list[TestResult]:
+        results = _first_steps(subject)
+        known = load(subject.project.known_failures)
+        judged = judge(results, "smoke", subject.situation(), known)[: len(results)]
+        return [*results, *(more.run(subject) if all(result.outcome.good for result in judged) else ())]
+
+    return {**own, "smoke": replace(more, run=smoke)}
+
+
+def _first_steps(subject: SuiteSubject) -> list[TestResult]:
+    assert subject.environment is not None
+    info = subject.sdk.info
+    expected = {"revision": info.revision, "llvm_version": info.llvm_version}
+    if subject.release is not None:
+        expected |= {"tag": subject.release.tag, "target": subject.release.target}
+    profile = subject.profile or next(iter(subject.project.profiles))
+    command: list[str | Path] = [subject.environment.python, "-I", subject.project.smoke, profile, json.dumps(expected)]
+    environment = subject.environment.variables()
+    done = capture(command, environment=environment, cwd=subject.workdir, timeout=TIMEOUT * 2)
+    lines = read_lines(done.stdout, _SmokeLine)
+    results = [
+        TestResult(
+            name=line.name,
+            outcome=TestOutcome.PASS if line.ok else TestOutcome.FAIL,
+            seconds=line.seconds,
+            message=line.message,
+        )
+        for line in lines
+        if line.name != "end"
+    ]
+    if not lines or lines[-1].name != "end":
+        results.append(cut_short(lines, done))
+    return results
 
 
 def install(wheel: WheelReport, subject: SuiteSubject, python: Python) -> SuiteSubject:

@@ -184,7 +184,7 @@ def only(monkeypatch: pytest.MonkeyPatch, smoke: Callable[[SuiteSubject], list[T
     """Let these be the only suites, in place of the project's; ``smoke`` has what is known to fail, too."""
     known = TestResult(name="context_left_entered", outcome=TestOutcome.FAIL)
     monkeypatch.setattr(for_testing, "SUITES", suites)
-    monkeypatch.setattr("mlir_release.builder.testing.suites._first_steps", lambda subject: [*smoke(subject), known])
+    monkeypatch.setattr("mlir_release.builder.testing.run._first_steps", lambda subject: [*smoke(subject), known])
 
 
 def test_a_wheel_is_inspected_once_and_auditwheel_is_not_asked_again(

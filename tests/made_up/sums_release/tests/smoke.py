@@ -1,6 +1,6 @@
 # mypy: ignore-errors
 """Run by the interpreter under test: ``smoke.py PROFILE [EXPECTED]``, see
-:mod:`mlir_release.builder.testing.suites`.
+:mod:`mlir_release.builder.testing.port`.
 """
 
 import json
