@@ -265,7 +265,5 @@ def _show(found: Sdk) -> None:
     from mlir_release.builder.sdk.importer import describe
     from mlir_release.ground.documents.decode import parse_json
 
-    if console.json_mode:
-        console.result("", {"root": str(found.root), **parse_json(found.info.to_json())})
-    else:
-        console.table(["", ""], describe(found), title=str(found.root))
+    console.table(["", ""], describe(found), title=str(found.root))
+    console.result("", {"root": str(found.root), **parse_json(found.info.to_json())})

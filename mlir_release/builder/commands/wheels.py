@@ -166,10 +166,8 @@ def wheels_build(
         backend=BuildBackend(cross=cross) if cross else backend,
         jobs=jobs,
     )
-    if console.json_mode:
-        console.result("", [wheel.to_json() for wheel in built])
-    else:
-        console.table(BuiltWheel.COLUMNS, [wheel.row() for wheel in built])
+    console.table(BuiltWheel.COLUMNS, [wheel.row() for wheel in built])
+    console.result("", built)
 
 
 @wheels.command("rebuild", cls=ForeignCommand, starts="upstream's build, build backends")
@@ -239,10 +237,8 @@ def wheels_inspect(wheel: Path, files: bool) -> None:
     from mlir_release.builder.wheels.inspect import inspect
 
     report = inspect(wheel)
-    if console.json_mode:
-        console.result("", report.as_json())
-    else:
-        _show_wheel(report, files=files)
+    _show_wheel(report, files=files)
+    console.result("", report)
     if report.problems:
         click.get_current_context().exit(int(ExitCode.VERIFICATION))
 

@@ -104,7 +104,6 @@ def wheels_test(
         console.show(run.text())
         if not run.passed and (note := withheld()):
             console.say(note.removeprefix("; "))
-    if console.json_mode:
-        console.result("", [run.report for run in found])
+    console.result("", [run.report for run in found])
     if not all(run.passed for run in found):
         click.get_current_context().exit(int(ExitCode.VERIFICATION))

@@ -329,10 +329,10 @@ def _build_one(
         wall = time.monotonic() - start
         pace.look()
         pace.remember()
-    size = format_bytes(path.stat().st_size)
-    times = f"{format_seconds(wall)}, CPU {format_seconds(usage.cpu)}"
-    console.say(f"    {python.tag}: {path.name}, {size}, in {times}")
-    return BuiltWheel(path=path, python=python, wall_seconds=wall, cpu_seconds=usage.cpu, log=log)
+    built = BuiltWheel(path=path, python=python, wall_seconds=wall, cpu_seconds=usage.cpu, log=log)
+    name, size, took, cpu = built.row()
+    console.say(f"    {python.tag}: {name}, {size}, in {took}, CPU {cpu}")
+    return built
 
 
 def check_report(report: WheelReport) -> None:

@@ -84,7 +84,7 @@ class WheelReport:
         """Bytes that the wheel takes on disk once installed."""
         return sum(file.size for file in self.files)
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """The report as ``--json`` prints it."""
         from msgspec import to_builtins
 

@@ -77,7 +77,7 @@ def test_a_wheel_belongs_to_the_release_that_its_one_package_names(
 def test_the_report_is_json(tmp_path: Path) -> None:
     import json
 
-    data = json.loads(json.dumps(inspect(make_wheel(tmp_path)).as_json()))
+    data = json.loads(json.dumps(inspect(make_wheel(tmp_path)).to_json()))
     assert data["true_platform_tag"] == "manylinux_2_28_x86_64"
     assert data["path"].endswith(".whl")
 
