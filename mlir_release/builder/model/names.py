@@ -61,19 +61,13 @@ class WheelKey:
     @classmethod
     def of_file(cls, filename: str) -> WheelKey | None:
         """The slot of the file name of a wheel or a source distribution; None of any other."""
-        if filename.endswith(SOURCE_SUFFIX):
-            try:
-                return cls.of_source(parse_source(filename)[0])
-            except (InvalidSdistFilename, InvalidVersion):
-                return None
-        try:
-            name, _, _, tags = parse_wheel_filename(filename)
-        except (InvalidWheelFilename, InvalidVersion):
-            return None
-        tag = min(tags, key=str)
+        found = named(filename)
+        if found is None or filename.endswith(SOURCE_SUFFIX):
+            return cls.of_source(found[0]) if found is not None else None
+        tag = min(parse_wheel_filename(filename)[3], key=str)
         python = tag.interpreter + ("t" if tag.abi.endswith("t") and tag.abi.startswith("cp") else "")
         return cls(
-            distribution=canonicalize_name(name),
+            distribution=canonicalize_name(found[0]),
             python=python,
             platform=PlatformTag.parse(tag.platform).platform,
             stable_abi=tag.abi == STABLE_ABI,
