@@ -18,10 +18,10 @@ from mlir_release.builder.sdk.regalloc_model import ModelFolder
 from mlir_release.builder.wheels.build import key
 from mlir_release.builder.wheels.request import WheelRequest
 from mlir_release.builder.wheels.stage import stage
-from mlir_release.ground.errors import VerificationError
 from mlir_release.release.model.matrix import Matrix
 from mlir_release.release.transaction.assets import read_wheel
 from tests.prefix_factory import make_sdk
+from tests.refusals import refused
 from tests.regalloc_factory import INSIDE, add_advisor, make_model
 from tests.release.unit.model.test_regalloc_targets import with_model
 from tests.wheel_factory import make_wheel
@@ -92,22 +92,19 @@ def test_a_target_names_its_model_by_its_path_in_the_repository(sdk: Sdk, tmp_pa
     make_model(tmp_path / "models" / "evict")
     assert WheelRequest.of_order(target.order(), sdk, tmp_path).regalloc_model == INSIDE
     make_model(tmp_path / "old" / "models" / "evict", features=("mask",))
-    with pytest.raises(VerificationError) as caught:
-        WheelRequest.of_order(target.order(), sdk, tmp_path / "old")
-    assert (caught.value.id, ", and this LLVM's advisor gives other features" in caught.value.what) == (
+    refused(
+        lambda: WheelRequest.of_order(target.order(), sdk, tmp_path / "old"),
         "model-unsuitable",
-        True,
+        ", and this LLVM's advisor gives other features",
     )
 
 
 def test_a_release_wants_a_model_that_won_and_a_local_build_does_not(learned: WheelRequest) -> None:
-    with pytest.raises(VerificationError) as caught:
-        replace(learned, tag="snapshot-20261120.02")
-    assert (
-        caught.value.id,
-        "no evaluation shows that the model is better than LLVM's heuristic, so no release may have it"
-        in caught.value.what,
-    ) == ("model-unsuitable", True)
+    refused(
+        lambda: replace(learned, tag="snapshot-20261120.02"),
+        "model-unsuitable",
+        "no evaluation shows that the model is better than LLVM's heuristic, so no release may have it",
+    )
 
 
 def test_the_manifests_row_names_it(tmp_path: Path) -> None:

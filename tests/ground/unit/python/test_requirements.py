@@ -6,7 +6,6 @@ from typing import ClassVar
 
 import pytest
 
-from mlir_release.ground.errors import UsageError
 from mlir_release.ground.python.cpython import CPython
 from mlir_release.ground.python.platforms import Platform
 from mlir_release.ground.python.requirements import (
@@ -18,6 +17,7 @@ from mlir_release.ground.python.requirements import (
     wheel_requirements,
 )
 from mlir_release.release.model.matrix import Matrix
+from tests.refusals import refused
 from tests.targets_factory import make_row, make_targets
 
 #: mlir/python/requirements.txt of LLVM 22.1.8.
@@ -71,13 +71,12 @@ def test_an_override_that_upstream_has_caught_up_with_changes_nothing() -> None:
 
 
 def test_an_override_of_what_upstream_does_not_require() -> None:
-    with pytest.raises(UsageError) as caught:
-        wheel_requirements(UPSTREAM, [override("numpi")])
-    assert (caught.value.id, ", which this llvm-project revision does not have" in caught.value.what) == (
+    error = refused(
+        lambda: wheel_requirements(UPSTREAM, [override("numpi")]),
         "config-invalid",
-        True,
+        ", which this llvm-project revision does not have",
     )
-    assert "did you mean 'numpy'" in caught.value.remedy
+    assert "did you mean 'numpy'" in error.remedy
 
 
 def test_the_versions_that_a_relaxed_requirement_admits() -> None:
@@ -116,8 +115,8 @@ class TestTargets:
         )  # fmt: skip
 
     def test_a_target_without_the_bindings_suite_can_have_none(self) -> None:
-        with pytest.raises(UsageError) as caught:
-            Matrix.parse(make_targets(make_row(), requires=self.REQUIRES))
-        assert (caught.value.id, "has a mistake in" in caught.value.what) == ("config-invalid", True)
-        assert "[[target]] number 1" in caught.value.what
-        assert "suites lacks 'bindings', which must pass with the versions that [requires] allows" in str(caught.value)
+        error = refused(
+            lambda: Matrix.parse(make_targets(make_row(), requires=self.REQUIRES)), "config-invalid", "has a mistake in"
+        )
+        assert "[[target]] number 1" in error.what
+        assert "suites lacks 'bindings', which must pass with the versions that [requires] allows" in str(error)
