@@ -14,21 +14,11 @@ from mlir_release.builder.sdk.importer import describe, import_sdk
 from mlir_release.builder.sdk.info import Sdk
 from mlir_release.ground.errors import MachineError, ReleaseError, UsageError
 from tests.builder.pretence import fill_disk, leave_free
-from tests.prefix_factory import EPOCH, REVISION, make_prefix, make_source
+from tests.prefix_factory import EPOCH, REVISION, make_source
 from tests.refusals import refused
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-
-@pytest.fixture
-def prefix(tmp_path: Path) -> Path:
-    return make_prefix(tmp_path / "usr" / "lib" / "llvm-22")
-
-
-@pytest.fixture
-def source(tmp_path: Path) -> Path:
-    return make_source(tmp_path / "llvm-project")
 
 
 def run(prefix: Path, source: Path, output: Path) -> Sdk:

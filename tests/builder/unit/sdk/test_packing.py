@@ -25,11 +25,6 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="module")
-def sdk(tmp_path_factory: pytest.TempPathFactory) -> Sdk:
-    return make_sdk(tmp_path_factory.mktemp("made"))
-
-
-@pytest.fixture(scope="module")
 def packed(sdk: Sdk, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("packed")
     pack(sdk, folder)

@@ -10,13 +10,7 @@ import pytest
 from mlir_release.builder.sdk.info import Sdk
 from mlir_release.builder.sdk.parts import BUILD, TOOLS, list_files, list_of, total, write_parts
 from mlir_release.builder.sdk.port import recipe_of
-from tests.prefix_factory import make_sdk
 from tests.refusals import refused
-
-
-@pytest.fixture(scope="module")
-def imported(tmp_path_factory: pytest.TempPathFactory) -> Sdk:
-    return make_sdk(tmp_path_factory.mktemp("imported"))
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from mlir_release.ground.python.cpython import CPython
 from mlir_release.ground.python.platforms import Platform
 from mlir_release.ground.python.pythons import Python
 from tests.builder.pretence import leave_free
-from tests.prefix_factory import REVISION, make_sdk
+from tests.prefix_factory import REVISION
 from tests.refusals import refused
 from tests.wheel_factory import make_wheel
 
@@ -34,11 +34,6 @@ PYTHONS = [
     Python(cpython=CPython(3, minor), version=f"3.{minor}.1", executable=Path(f"/x/python3.{minor}"))
     for minor in (12, 11, 10)
 ]
-
-
-@pytest.fixture(scope="module")
-def sdk(tmp_path_factory: pytest.TempPathFactory) -> Sdk:
-    return make_sdk(tmp_path_factory.mktemp("sdk"))
 
 
 @pytest.fixture

@@ -11,14 +11,9 @@ from mlir_release.builder.sdk.info import Sdk
 from mlir_release.builder.wheels.request import WheelRequest
 from mlir_release.ground.errors import UsageError
 from mlir_release.release.forge.checkout import matrix_of_checkout
-from tests.prefix_factory import REVISION, make_sdk
+from tests.prefix_factory import REVISION
 
 ROOT = Path(__file__).parents[4]
-
-
-@pytest.fixture(scope="module")
-def sdk(tmp_path_factory: pytest.TempPathFactory) -> Sdk:
-    return make_sdk(tmp_path_factory.mktemp("sdk"))
 
 
 @pytest.mark.parametrize(

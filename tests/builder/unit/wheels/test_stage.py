@@ -26,15 +26,10 @@ from mlir_release.ground.python import installed
 from mlir_release.ground.python.cpython import CPython
 from mlir_release.ground.python.pythons import Python
 from mlir_release.ground.python.requirements import Override
-from tests.prefix_factory import EPOCH, REVISION, make_sdk
+from tests.prefix_factory import EPOCH, REVISION
 from tests.refusals import refused
 
 Profile = Literal["core", "host", "full", "all"]
-
-
-@pytest.fixture(scope="module")
-def sdk(tmp_path_factory: pytest.TempPathFactory) -> Sdk:
-    return make_sdk(tmp_path_factory.mktemp("sdk"))
 
 
 def request(sdk: Sdk, *, profile: Profile = "host", **others: Any) -> WheelRequest:

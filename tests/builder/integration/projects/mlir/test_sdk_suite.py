@@ -11,7 +11,6 @@ from mlir_release.builder.projects.mlir.sdk_wheels import pack_all
 from mlir_release.builder.testing.report import TestOutcome
 from mlir_release.builder.testing.run import run_suites
 from mlir_release.ground.errors import UsageError
-from tests.prefix_factory import make_sdk
 from tests.wheel_factory import make_wheel
 
 if TYPE_CHECKING:
@@ -20,11 +19,6 @@ if TYPE_CHECKING:
     from mlir_release.builder.sdk.info import Sdk
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the miniature programs are Linux's /bin/true")
-
-
-@pytest.fixture(scope="module")
-def sdk(tmp_path_factory: pytest.TempPathFactory) -> Sdk:
-    return make_sdk(tmp_path_factory.mktemp("made"))
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from mlir_release.builder.sdk.importer import import_sdk
 from mlir_release.builder.tools.build_tools import cmake_and_ninja
 from mlir_release.ground.python import venv
 from mlir_release.ground.storage.cache import cache_directory
-from tests.prefix_factory import EPOCH, make_prefix, make_sdk, make_source
+from tests.prefix_factory import EPOCH, make_prefix, make_source
 
 if TYPE_CHECKING:
     from mlir_release.builder.sdk.info import Sdk
@@ -35,11 +35,6 @@ std::optional<std::string> llvm::sys::Process::GetEnv(const char *) { return {};
 """
 
 FIND = 'find_package(MLIR REQUIRED CONFIG)\nfind_package(LLVM REQUIRED CONFIG HINTS "${MLIR_DIR}/../llvm")\n'
-
-
-@pytest.fixture(scope="module")
-def sdk(tmp_path_factory: pytest.TempPathFactory) -> Sdk:
-    return make_sdk(tmp_path_factory.mktemp("made"))
 
 
 @pytest.fixture(scope="module")

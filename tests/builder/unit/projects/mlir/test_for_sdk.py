@@ -10,7 +10,7 @@ import pytest
 from mlir_release.builder.projects.mlir import cmake_exports
 from mlir_release.builder.sdk.importer import import_sdk
 from mlir_release.ground.errors import MachineError
-from tests.prefix_factory import EPOCH, REVISION, make_archive, make_prefix, make_source
+from tests.prefix_factory import EPOCH, REVISION, make_archive
 from tests.refusals import refused
 
 if TYPE_CHECKING:
@@ -19,29 +19,17 @@ if TYPE_CHECKING:
     from mlir_release.builder.sdk.info import Sdk
 
 
-@pytest.fixture
-def prefix(tmp_path: Path) -> Path:
-    return make_prefix(tmp_path / "usr" / "lib" / "llvm-22")
-
-
-@pytest.fixture
-def source(tmp_path: Path) -> Path:
-    return make_source(tmp_path / "llvm-project")
-
-
 def run(prefix: Path, source: Path, output: Path) -> Sdk:
     return import_sdk(prefix, source=source, output=output, revision=REVISION, source_epoch=EPOCH)
 
 
-def test_no_path_of_any_machine_is_left(prefix: Path, source: Path, tmp_path: Path) -> None:
-    sdk = run(prefix, source, tmp_path / "sdk")
+def test_no_path_of_any_machine_is_left(sdk: Sdk) -> None:
     for file in sdk.cmake_dir.rglob("*.cmake"):
         assert not re.search(r'[" ;]/(usr|build|tmp|opt|home)\b', file.read_text()), file
-        assert str(tmp_path) not in file.read_text()
+        assert str(sdk.root.parent) not in file.read_text()
 
 
-def test_the_shared_libraries_become_interfaces_for_the_static_ones(prefix: Path, source: Path, tmp_path: Path) -> None:
-    sdk = run(prefix, source, tmp_path / "sdk")
+def test_the_shared_libraries_become_interfaces_for_the_static_ones(sdk: Sdk) -> None:
     llvm = cmake_exports.read(sdk.cmake_dir / "llvm" / "LLVMExports.cmake")
     mlir = cmake_exports.read(sdk.cmake_dir / "mlir" / "MLIRTargets.cmake")
     assert (llvm["LLVM"].kind, llvm["LLVM"].links) == ("INTERFACE", ["LLVMDemangle", "LLVMSupport", "LLVMCore"])
@@ -52,8 +40,7 @@ def test_the_shared_libraries_become_interfaces_for_the_static_ones(prefix: Path
     assert "find_package(" not in config
 
 
-def test_what_cannot_be_carried_is_left_out_with_what_needs_it(prefix: Path, source: Path, tmp_path: Path) -> None:
-    sdk = run(prefix, source, tmp_path / "sdk")
+def test_what_cannot_be_carried_is_left_out_with_what_needs_it(sdk: Sdk) -> None:
     llvm = cmake_exports.read(sdk.cmake_dir / "llvm" / "LLVMExports.cmake")
     # libcurl; Polly is in no package, LLVMExtensions needs it, LLVMLTO needs that; modules and absent programs.
     assert llvm.keys() == {
@@ -64,8 +51,7 @@ def test_what_cannot_be_carried_is_left_out_with_what_needs_it(prefix: Path, sou
     assert "set(LLVM_AVAILABLE_LIBS LLVMDemangle;LLVMSupport;LLVMCore;LLVM)" in config
 
 
-def test_the_c_api_gets_its_object_libraries(prefix: Path, source: Path, tmp_path: Path) -> None:
-    sdk = run(prefix, source, tmp_path / "sdk")
+def test_the_c_api_gets_its_object_libraries(sdk: Sdk) -> None:
     mlir = cmake_exports.read(sdk.cmake_dir / "mlir" / "MLIRTargets.cmake")
     assert mlir["obj.MLIRCAPIIR"].kind == "OBJECT"
     files = mlir["obj.MLIRCAPIIR"].files

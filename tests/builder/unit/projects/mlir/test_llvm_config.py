@@ -13,7 +13,6 @@ import pytest
 from mlir_release.builder.projects.mlir.llvm_config import NAME, STARTER, add_llvm_config
 from mlir_release.builder.sdk.parts import BUILD
 from mlir_release.ground.python.platforms import Platform
-from tests.prefix_factory import make_sdk
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,11 +26,6 @@ set(LLVM_ENABLE_EH OFF)
 set(LLVM_DEFINITIONS "-D_GNU_SOURCE -D__STDC_LIMIT_MACROS")
 set(MLIR_SDK_CXX_STANDARD 20)
 """
-
-
-@pytest.fixture(scope="module")
-def imported(tmp_path_factory: pytest.TempPathFactory) -> Sdk:
-    return make_sdk(tmp_path_factory.mktemp("imported"))
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from mlir_release.builder.wheels.request import WheelRequest
 from mlir_release.ground.python import venv
 from mlir_release.release.model.matrix import Matrix
 from mlir_release.release.transaction.assets import check_wheel, read_wheel
-from tests.prefix_factory import REVISION, make_sdk
+from tests.prefix_factory import REVISION
 from tests.refusals import refused
 from tests.targets_factory import make_row, make_targets
 from tests.wheel_factory import TAG, make_wheel
@@ -33,11 +33,6 @@ if TYPE_CHECKING:
 VERSION = "20261120.2"
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the miniature programs are Linux's /bin/true")
-
-
-@pytest.fixture(scope="module")
-def sdk(tmp_path_factory: pytest.TempPathFactory) -> Sdk:
-    return make_sdk(tmp_path_factory.mktemp("made"))
 
 
 @pytest.fixture(scope="module")
