@@ -29,11 +29,6 @@ UV = Path(sys.executable).with_name("uv")
 LOCKS = {name: ROOT / "requirements" / f"{name}.txt" for name in ("toolkit", "integrate")}
 
 
-@pytest.fixture(params=RUNTIMES)
-def runtime(request: pytest.FixtureRequest) -> Runtime:
-    return RUNTIMES[request.param]
-
-
 def run(*words: str | Path) -> str:
     done = subprocess.run(list(map(str, words)), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

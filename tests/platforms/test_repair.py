@@ -58,11 +58,6 @@ LD_LIBRARY_PATH={libraries} exec {program} "$@"
 CODESIGN = '#!/bin/sh\necho "$@" >> {log}\n'
 
 
-@pytest.fixture(scope="module", params=RUNTIMES)
-def runtime(request: pytest.FixtureRequest) -> Runtime:
-    return RUNTIMES[request.param]
-
-
 @pytest.fixture(scope="module")
 def wheels(runtime: Runtime, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Wheels of the runtime, by distribution."""

@@ -80,11 +80,6 @@ def file(request: pytest.FixtureRequest, release: Pinned, tmp_path: Path) -> Pat
     return path
 
 
-@pytest.fixture(params=RUNTIMES)
-def runtime(request: pytest.FixtureRequest) -> Runtime:
-    return RUNTIMES[request.param]
-
-
 def expected(runtime: Runtime, python: CPython) -> str:
     return f"mlir-{VERSION}-{python.tag}-{python.tag}-{runtime.tag}.whl"
 

@@ -17,7 +17,7 @@ from mlir_release.builder.wheels.request import WheelRequest
 from mlir_release.builder.wheels.stage import stage
 from mlir_release.ground.python.platforms import Platform
 from tests.installed_factory import make_installed, runner_library
-from tests.platforms.runtimes import MATRIX, RUNTIMES
+from tests.platforms.runtimes import MATRIX
 from tests.prefix_factory import EPOCH, REVISION, make_source
 
 if TYPE_CHECKING:
@@ -25,11 +25,6 @@ if TYPE_CHECKING:
     from mlir_release.release.model.targets import Runtime
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the importer asks Linux's loader about programs")
-
-
-@pytest.fixture(scope="module", params=RUNTIMES)
-def runtime(request: pytest.FixtureRequest) -> Runtime:
-    return RUNTIMES[request.param]
 
 
 @pytest.fixture(scope="module")

@@ -28,11 +28,6 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_wheels(tmp_path_factory.mktemp("wheels"))
 
 
-@pytest.fixture(params=RUNTIMES)
-def runtime(request: pytest.FixtureRequest) -> Runtime:
-    return RUNTIMES[request.param]
-
-
 def expected(runtime: Runtime, tag: str) -> str:
     return f"mlir-{VERSION}-{tag.removesuffix('t')}-{tag}-{runtime.tag}.whl"
 
