@@ -12,7 +12,7 @@ import griffe
 import pytest
 
 from mlir_release.extras.apidocs.describe import Api
-from mlir_release.extras.apidocs.links import LinkMaker
+from mlir_release.extras.apidocs.draw import LinkMaker
 from mlir_release.extras.apidocs.published import make_section
 from mlir_release.ground.errors import MachineError
 from tests.bindings_factory import FILES, make_bindings_wheel
