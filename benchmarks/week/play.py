@@ -16,8 +16,7 @@ from benchmarks.week.storage import size_of, sizes
 from benchmarks.week.stores import CACHE_LIMIT, DAY, Artifacts, Caches
 from benchmarks.week.workflows import cron_times
 from mlir_release.extras.cost.estimate import AROUND, MONDAY, PlannedJob, planned_jobs
-from mlir_release.extras.cost.measured import Cost, Spent
-from mlir_release.extras.cost.prices import prices, system_of
+from mlir_release.extras.cost.measured import Cost, Spent, prices, system_of
 from mlir_release.ground.llvm.projects import find_project
 from mlir_release.release.forge.github.client import WRITES_PER_MINUTE
 from mlir_release.release.model.matrix_jobs import expected_minutes, timeout

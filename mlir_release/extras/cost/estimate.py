@@ -12,8 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from mlir_release.builder.model.suites import BINDINGS, CORE_MINUTES
-from mlir_release.extras.cost.measured import Cost, Spent
-from mlir_release.extras.cost.prices import prices
+from mlir_release.extras.cost.measured import Cost, Spent, prices
 from mlir_release.ground.job_names import canary_job, sdk_jobs
 from mlir_release.ground.llvm.projects import find_project
 from mlir_release.release.model.matrix_jobs import MINUTES_A_TARGET, core_minutes, expected_minutes, groups

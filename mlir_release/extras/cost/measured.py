@@ -1,22 +1,84 @@
 """Runner minutes a week and their price: per system, stage, target and workflow, from the runs' own timings. Pure.
 
-Each job's time is rounded up to a whole minute, as GitHub bills it.
+Each job's time is rounded up to a whole minute, as GitHub bills it. The prices and the cores of its runners are in
+``prices.toml``, with their source and date.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
+from functools import cache
+from importlib import resources
 from typing import TYPE_CHECKING
 
-from mlir_release.extras.cost.prices import prices, system_of
+import msgspec
+
+from mlir_release.ground.documents.decode import parse_toml
 from mlir_release.ground.job_names import split_job_name
+from mlir_release.ground.python.platforms import HOST_SYSTEMS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from mlir_release.release.forge.services import WorkflowRuns
+
+#: Systems by the first word of GitHub's own labels, and the standard runner of each.
+_SYSTEMS = {system.runner: system.name for system in HOST_SYSTEMS.values()}
+_STANDARD = {system.name: f"{system.runner}-latest" for system in HOST_SYSTEMS.values()}
+
+
+class Runner(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
+    """A kind of runner whose labels GitHub has chosen."""
+
+    label: re.Pattern[str]
+    dollars: float  #: a minute
+    standard: bool = True  #: free in public repositories
+    cores: int | None = None  #: None: as many as the system's standard runner
+    cores_in_public: int | None = None  #: None: the same
+
+
+class Prices(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
+    """GitHub's price list."""
+
+    source: str
+    read_on: date
+    currency: str
+    not_priced: tuple[str, ...]  #: costs that the figures leave out
+    runners: tuple[Runner, ...] = msgspec.field(name="runner")
+
+    def runner(self, labels: Sequence[str]) -> Runner | None:
+        """The kind of runner with these labels; None if it is self-hosted, or the labels do not tell."""
+        if "self-hosted" in labels:
+            return None
+        return next((runner for label in labels for runner in self.runners if runner.label.fullmatch(label)), None)
+
+    def cores(self, labels: Sequence[str], *, public: bool) -> int:
+        """Cores of a runner. One that is not in the list counts as the standard runner of its system."""
+        runner = self.runner(labels)
+        if runner is None or runner.cores is None:
+            runner = self.runner([_STANDARD.get(system_of(labels), _STANDARD["linux"])])
+        assert runner is not None
+        assert runner.cores is not None
+        return (public and runner.cores_in_public) or runner.cores
+
+
+@cache
+def prices() -> Prices:
+    """The list that comes with the toolkit."""
+    data = parse_toml(resources.files(__package__).joinpath("prices.toml").read_text(encoding="utf-8"))
+    return msgspec.convert(data, Prices, dec_hook=lambda _, label: re.compile(label))
+
+
+def system_of(labels: Sequence[str]) -> str:
+    """``linux``, ``macos``, ``windows``; ``other`` for a runner whose labels do not say."""
+    for label in labels:
+        if found := _SYSTEMS.get(label.partition("-")[0]):
+            return found
+    lowered = {label.lower() for label in labels}
+    return next((name for name in _STANDARD if name in lowered), "other")
 
 
 @dataclass(frozen=True, kw_only=True)
