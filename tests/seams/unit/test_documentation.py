@@ -116,6 +116,19 @@ def test_every_command_and_option_exists(page: Path) -> None:
     assert [(words, wrong) for words in spoken(page) if (wrong := mistake(words))] == []
 
 
+def test_the_pages_show_commands() -> None:
+    assert len([words for page in PAGES for words in spoken(page)]) > 40
+
+
+def test_modules_that_the_design_walks_through_exist() -> None:
+    text = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+    walks = text[text.index("## Three walks") : text.index("## Versions and tags")]
+    named = re.findall(r"`([\w/]+\.py)\b", walks)
+    modules = ["/" + path.relative_to(ROOT).as_posix() for path in (ROOT / "mlir_release").rglob("*.py")]
+    assert len(named) > 50
+    assert [name for name in named if not any(module.endswith(f"/{name}") for module in modules)] == []
+
+
 def test_the_generated_pages_are_up_to_date() -> None:
     command = [sys.executable, str(ROOT / "tools" / "reference.py")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -31,7 +31,6 @@ ABOUT_EXTRAS = (
     "--ignore=tests/seams/unit/test_readers.py",
     "--ignore=tests/seams/unit/test_documentation.py",
     "--deselect=tests/ground/unit/test_plugins.py::test_they_are_those_of_importlib_metadata",
-    "--deselect=tests/seams/unit/test_pages.py::test_commands_and_options_exist",
     "--deselect=tests/seams/unit/cli/test_app.py::test_completion_imports_only_the_command_that_is_typed_and_asks_no_forge",
     "--deselect=tests/ground/unit/test_errors.py::test_every_error_of_ours_has_an_id_of_the_table_and_every_id_an_error",
 )
