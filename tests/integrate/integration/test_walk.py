@@ -27,7 +27,7 @@ from mlir_release.integrate.open import open_project
 from mlir_release.integrate.patches.patches import PatchConflict
 from mlir_release.integrate.report import WalkEnd, WalkReport
 from mlir_release.integrate.status import collect, render
-from mlir_release.integrate.walk.bisect import bisect_branch, bisect_upstream
+from mlir_release.integrate.walk.bisect import bisect_upstream
 from mlir_release.integrate.walk.rounds import gather, plan_round, probe
 from mlir_release.integrate.walk.together import JointWalk
 from mlir_release.integrate.walk.walk import Walk
@@ -161,18 +161,6 @@ def test_status_shows_patches_verdicts_and_what_is_ahead(make_world: Any) -> Non
     assert render(data).splitlines()[-1].endswith("next ->")
 
 
-def test_bisect_upstream_names_the_planted_commit_and_touches_nothing(make_world: Any) -> None:
-    world = make_world(patched=True)
-    before = snapshot(world)
-    result = bisect_upstream(world.open(), world.affecting[0], world.commits["healing"], ("./smoke.sh",))
-    assert result.first_bad == world.commits["rename scale"]
-    assert result.skipped == ()
-    assert snapshot(world) == before
-    with pytest.raises(UsageError) as caught:
-        bisect_upstream(world.open(), world.affecting[0], world.affecting[1], ("true",))
-    assert caught.value.id == "revision-unsuitable"
-
-
 def test_a_bisect_over_older_commits_carries_no_revert_of_what_is_not_there_yet(
     make_world: Any, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -184,12 +172,10 @@ def test_a_bisect_over_older_commits_carries_no_revert_of_what_is_not_there_yet(
     walk.next(to=newest)
     for name in ("rename field", "drop last"):
         branch.carry(walk, world.commits[name], revert=True, why="ours", link="", drop_when="")
-    before = snapshot(world)
     command = ("sh", "-c", 'grep -q "int scale(" "$MLIR_RELEASE_UPSTREAM_SOURCE/mlir/api.h"')
     result = bisect_upstream(world.open(), world.affecting[0], newest, command)
     assert result.first_bad == world.commits["rename scale"]
     assert (result.skipped, result.reasons) == ((), ())
-    assert snapshot(world) == before
     said = capfd.readouterr().err
     assert [line.split()[2] for line in said.splitlines() if line.startswith("    step ")][:2] == [
         newest[:12],
@@ -205,31 +191,6 @@ def test_a_bisect_says_which_carried_patch_keeps_commits_from_being_tested(make_
     assert caught.value.id == "revision-unsuitable"
     assert "Keep" in caught.value.why
     assert "does not apply" in caught.value.why
-
-
-def test_bisect_branch_names_the_planted_commit_and_touches_nothing(make_world: Any) -> None:
-    world = make_world()
-    start(world.open())
-    for number in range(6):
-        (world.checkout / "number.txt").write_text(f"{number}\n")
-        world.git("add", "number.txt")
-        world.git("commit", "-q", "-m", f"number {number}")
-    before = snapshot(world)
-    command = ("sh", "-c", 'test "$(cat number.txt 2>/dev/null || echo 0)" -lt 4')
-    result = bisect_branch(world.open(), "HEAD~6", "HEAD", command)
-    assert result.subject == "number 4"
-    assert snapshot(world) == before
-
-
-def snapshot(world: World) -> tuple[str, ...]:
-    llvm = world.checkout / "third_party/llvm"
-    return (
-        world.git("rev-parse", "HEAD"),
-        world.git("status", "--porcelain", "--branch"),
-        world.git("for-each-ref", "refs/heads", "refs/tags"),
-        miniature.git(llvm, "rev-parse", "HEAD"),
-        miniature.git(llvm, "status", "--porcelain", "--branch"),
-    )
 
 
 def test_patches_are_added_with_a_ledger_and_dropped(make_world: Any) -> None:
