@@ -13,7 +13,7 @@ import pytest
 
 from mlir_release.extras.mlgo.compiling import Compiler
 from mlir_release.extras.mlgo.corpora.corpus import Selection, load_corpus, make_corpus
-from mlir_release.extras.mlgo.documents import Corpus, Training
+from mlir_release.extras.mlgo.documents import Corpus
 from mlir_release.extras.mlgo.evaluate import evaluate, load_policy
 from mlir_release.extras.mlgo.toolchain import Toolchain
 from tests.extras.integration.mlgo.compilers import compilers_of
@@ -250,9 +250,3 @@ def test_a_trace_of_another_corpus_is_refused(corpus: Path, llvm: Path, tmp_path
 
 def test_a_prefix_without_programs_is_refused(corpus: Path, tmp_path: Path) -> None:
     error_of("trace", corpus, "--llvm", tmp_path, id="tool-missing")
-
-
-def test_settings_of_another_training_are_refused(corpus: Path, trained: Path, llvm: Path) -> None:
-    error = error_of("train", corpus, "-o", trained, "--llvm", llvm, "--pairs", "2")
-    assert error.id == "checkout-dirty"
-    assert (trained / Training.FILE).is_file()
