@@ -33,14 +33,6 @@ def test_the_other_jobs_have_no_secrets(name: str) -> None:
     assert not [step for step in job["steps"] if "token" in step.get("with", {})]
 
 
-def test_the_checkouts_of_foreign_code_have_no_credentials() -> None:
-    steps = [
-        step for step in WORKFLOW["jobs"]["probe"]["steps"] if step.get("uses", "").startswith("actions/checkout@")
-    ]
-    assert steps
-    assert all(step["with"]["persist-credentials"] is False for step in steps)
-
-
 def test_the_image_of_probes_has_no_credentials() -> None:
     container = WORKFLOW["jobs"]["probe"]["container"]
     assert "credentials" not in container
