@@ -312,39 +312,23 @@ def test_the_toolkit_is_built_once_tried_and_compared_before_and_after_each_uplo
 UPLOADS = [(name, key) for name in CHAIN for key, job in WORKFLOWS[name]["jobs"].items() if uses(job, "pypa/")]
 
 
-def added(dist: Path) -> None:
-    (dist / "more-1-py3-none-any.whl").touch()
-
-
-def hidden(dist: Path) -> None:
-    (dist / ".hidden").touch()
-
-
-def folder(dist: Path) -> None:
-    (dist / "folder").mkdir()
-
-
-def attestation(dist: Path) -> None:
-    (dist / "one-1.tar.gz.publish.attestation").write_text("{}")
-
-
-def changed(dist: Path) -> None:
-    (dist / "one-1.tar.gz").write_bytes(b"changed")
-
-
-def missing(dist: Path) -> None:
-    (dist / "one-1.tar.gz").unlink()
-
-
-def renamed(dist: Path) -> None:
-    (dist / "one-1.tar.gz").rename(dist / "two-1.tar.gz")
+#: What another job could do to the files in the meantime.
+TAMPER: dict[str, Callable[[Path], object]] = {
+    "added": lambda dist: (dist / "more-1-py3-none-any.whl").touch(),
+    "hidden": lambda dist: (dist / ".hidden").touch(),
+    "folder": lambda dist: (dist / "folder").mkdir(),
+    "attestation": lambda dist: (dist / "one-1.tar.gz.publish.attestation").write_text("{}"),
+    "changed": lambda dist: (dist / "one-1.tar.gz").write_bytes(b"changed"),
+    "missing": lambda dist: (dist / "one-1.tar.gz").unlink(),
+    "renamed": lambda dist: (dist / "one-1.tar.gz").rename(dist / "two-1.tar.gz"),
+}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the jobs run on Ubuntu")
-@pytest.mark.parametrize("tamper", [added, hidden, folder, attestation, changed, missing, renamed])
+@pytest.mark.parametrize("tamper", TAMPER)
 @pytest.mark.parametrize(("workflow", "job"), UPLOADS)
 def test_a_file_that_another_job_replaced_added_or_removed_is_not_uploaded(
-    workflow: str, job: str, tamper: Callable[[Path], None], tmp_path: Path
+    workflow: str, job: str, tamper: str, tmp_path: Path
 ) -> None:
     """The artifact may have been replaced since; nobody can replace an output of the job that made the files."""
     steps, needs = WORKFLOWS[workflow]["jobs"][job]["steps"], "pypi-stage" if workflow == "release.yml" else "build"
@@ -365,7 +349,7 @@ def test_a_file_that_another_job_replaced_added_or_removed_is_not_uploaded(
     assert compared("\n".join(lines))
     assert not compared("")
     assert not compared(lines[0])
-    tamper(dist)
+    TAMPER[tamper](dist)
     assert not compared("\n".join(lines))
 
 
@@ -382,9 +366,8 @@ def test_only_the_toolkits_own_tags_release_it(tag: str, admitted: bool) -> None
 def test_a_scheduled_snapshot_never_takes_the_place_of_one_with_a_policy() -> None:
     group = WORKFLOWS["snapshot.yml"]["concurrency"]["group"]
     assert "inputs.policy || github.event_name" in group
-    assert WORKFLOWS["snapshot.yml"][True]["workflow_dispatch"]["inputs"]["policy"][
-        "default"
-    ]  # so a person's is never empty
+    inputs = WORKFLOWS["snapshot.yml"][True]["workflow_dispatch"]["inputs"]
+    assert inputs["policy"]["default"]  # so a person's is never empty
     assert WORKFLOWS["snapshot.yml"]["concurrency"]["cancel-in-progress"] is False
 
 
