@@ -27,13 +27,19 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.integrate.report import WalkEnd
+    from tests.integrate.integration.miniature import World
+
+
+def entered(world: World) -> World:
+    """The same world, in which this process is from here on."""
+    os.environ.update(world.environment())
+    return world
 
 
 def to_the_first_break(folder: Path, strategy: str, width: int = 1) -> WalkEnd:
     """Start, unless it was started, and walk until the first planted break is named; all published."""
-    world = miniature.load(folder)
-    os.environ.update(world.environment())
-    project = open_project(world.checkout, clock=lambda: NOON)
+    world = entered(miniature.load(folder))
+    project = world.open()
     if not (current_branch(project.outer) or "").startswith("integrates/"):
         start(project, publish=True)
     end = Walk(project, publish=True).run(
@@ -66,9 +72,8 @@ def parallel(folder: Path) -> None:
 
 def together(folder: Path) -> None:
     """Walk two upstreams to the first step in which both move, and go on to the end of that; all published."""
-    world = pair.load(folder)
-    os.environ.update(world.environment())
-    project = open_project(world.checkout, clock=lambda: NOON)
+    world = entered(pair.load(folder))
+    project = world.open()
     if not (current_branch(project.outer) or "").startswith("integrates/"):
         start(*project.everyone, publish=True)
     until = f"llvm@{world.commits['break 2']}~1+dialect@{world.commits['feature']}"
@@ -78,26 +83,23 @@ def together(folder: Path) -> None:
 
 def diamond(folder: Path) -> None:
     """Move a dependency and drop the revert that was carried until then."""
-    world = pair.load(folder)
-    os.environ.update(world.environment())
-    walk = Walk(open_project(world.checkout, clock=lambda: NOON), publish=True)
+    world = entered(pair.load(folder))
+    walk = Walk(world.open(), publish=True)
     end = JointWalk([walk]).run(Adaptive(), until=world.commits["break 1"])
     assert end.outcome == "head"
 
 
 def patch_files(folder: Path) -> None:
     """Walk to the first patch file that does not fit: others are made anew and dropped on the way; all published."""
-    world = miniature.load(folder)
-    os.environ.update(world.environment())
-    end = Walk(open_project(world.checkout, clock=lambda: NOON), publish=True).run(Adaptive())
+    world = entered(miniature.load(folder))
+    end = Walk(world.open(), publish=True).run(Adaptive())
     assert (end.outcome, end.suspects[0].sha) == ("conflict", world.commits["broken"])
 
 
 def open_and_look(folder: Path) -> None:
     """What the first command in a fresh clone does: the submodule is cloned, or the mirror made."""
-    world = miniature.load(folder)
-    os.environ.update(world.environment())
-    project = open_project(world.checkout, clock=lambda: NOON)
+    world = entered(miniature.load(folder))
+    project = world.open()
     start(project)
     Walk(project).observer.look()
 
@@ -107,9 +109,8 @@ def fix(folder: Path) -> None:
 
     The walk has stopped at the first break. The person is not killed, and does each step once.
     """
-    world = miniature.load(folder)
-    os.environ.update(world.environment())
-    project = open_project(world.checkout, clock=lambda: NOON)
+    world = entered(miniature.load(folder))
+    project = world.open()
     committed = folder / "committed"
     if not committed.exists():
         made = open_fix(Walk(project, publish=True))
@@ -134,27 +135,24 @@ def back_off(folder: Path) -> None:
 
 
 def _land(folder: Path, at: str | None) -> None:
-    world = miniature.load(folder)
-    os.environ.update(world.environment())
-    land(Walk(open_project(world.checkout, clock=lambda: NOON)), squash=True, pulls=None, at=at)
+    world = entered(miniature.load(folder))
+    land(Walk(world.open()), squash=True, pulls=None, at=at)
 
 
 def jump(folder: Path) -> None:
     """Past a culprit that upstream has taken back, which drops a patch on the way; published."""
-    world = miniature.load(folder)
-    os.environ.update(world.environment())
-    walk = Walk(open_project(world.checkout, clock=lambda: NOON), publish=True)
+    world = entered(miniature.load(folder))
+    walk = Walk(world.open(), publish=True)
     assert walk.run(Adaptive(), until=world.commits["revert"]).outcome == "head"
 
 
 def cancel(folder: Path) -> None:
     """Three probes side by side, two of which the third makes useless while they are running."""
-    world = miniature.load(folder)
-    os.environ.update(world.environment())
+    world = entered(miniature.load(folder))
     begun = folder / "begun"
     undisturbed = not begun.exists()
     begun.touch()
-    walk = Walk(open_project(world.checkout, clock=lambda: NOON))
+    walk = Walk(world.open())
     end = walk.run(Adaptive(width=3), until=world.affecting[10], width=3)
     assert (end.outcome, end.bad) == ("culprit", world.commits["rename scale"])
     assert end.cancelled == 2 or not undisturbed
@@ -162,17 +160,14 @@ def cancel(folder: Path) -> None:
 
 def status(folder: Path) -> None:
     """Look at a branch with carried patches; what is seen is written down."""
-    world = miniature.load(folder)
-    os.environ.update(world.environment())
+    world = entered(miniature.load(folder))
     (folder / "status.json").write_text(json.dumps(collect(open_observers(world.checkout)[0], fetch=False)))
 
 
 def bisect(folder: Path) -> None:
     """Bisect a branch, and inside of its first bad commit the upstream; all published. The answer is written down."""
-    world = miniature.load(folder)
-    os.environ.update(world.environment())
-    project = open_project(world.checkout, clock=lambda: NOON)
-    found = bisect_branch(project, "main", "HEAD", scale(world), share=True)
+    world = entered(miniature.load(folder))
+    found = bisect_branch(world.open(), "main", "HEAD", scale(world), share=True)
     assert found.inside is not None
     assert found.inside.first_bad == world.commits["rename scale"]
     answer = [[each.first_bad, each.last_good, each.line] for each in (found, found.inside)]
@@ -181,9 +176,8 @@ def bisect(folder: Path) -> None:
 
 def two_advances(folder: Path) -> None:
     """Two advances without a test, where several files say the commit and a command makes another one from it."""
-    world = miniature.load(folder)
-    os.environ.update(world.environment())
-    project = open_project(world.checkout, clock=lambda: NOON)
+    world = entered(miniature.load(folder))
+    project = world.open()
     while project.pin() != world.affecting[1]:
         Walk(project).next()
     project.refuse_dirty()
@@ -191,7 +185,6 @@ def two_advances(folder: Path) -> None:
 
 def go_on(folder: Path) -> None:
     """What a scheduled run begins with on another day: it finds the open branch, and checks it out."""
-    world = miniature.load(folder)
-    os.environ.update(world.environment())
+    world = entered(miniature.load(folder))
     begun = begin(open_project(world.checkout, clock=lambda: NOON + timedelta(days=1)), publish=True)
     assert (begun.branch, begun.new) == (f"integrates/llvm-{NOON:%Y%m%d}", False)

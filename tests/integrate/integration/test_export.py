@@ -244,12 +244,12 @@ def world_with_fork_behind_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         own = github.token(scopes=("metadata",))
         with (world.root / "gitconfig").open("a") as file:
             file.write(f'[http "{github.url}/"]\n\textraheader = AUTHORIZATION: basic {basic(own)}\n')
-        start(open_project(world.checkout, clock=lambda: NOON))
+        start(world.open())
         yield world, github.token(scopes=("contents",))
 
 
 def carry_a_pick(world: World) -> str:
-    walk = Walk(open_project(world.checkout, clock=lambda: NOON))
+    walk = Walk(world.open())
     return branch.carry(walk, world.commits["needed"], revert=False, why="we need it", link="", drop_when="")
 
 
@@ -265,7 +265,7 @@ def test_the_export_token_is_for_the_export_remote_and_seen_by_nobody(
     tip = carry_a_pick(world)
     monkeypatch.delenv("GIT_TRACE")
     assert is_ancestor(Git(tmp_path / "github" / "ours" / "llvm.git"), tip, "downstream-llvm")
-    walk = Walk(open_project(world.checkout, clock=lambda: NOON))
+    walk = Walk(world.open())
     check_reachable(walk.project, walk.branch)
     assert "push" in trace.read_text()
     secrets = (token.encode(), basic(token).encode())

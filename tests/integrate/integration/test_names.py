@@ -11,16 +11,13 @@ import pytest
 from mlir_release.ground.git.repository import Git
 from mlir_release.integrate.deliver.branch import start
 from mlir_release.integrate.deliver.land import land
-from mlir_release.integrate.open import open_project
 from mlir_release.integrate.walk.walk import Walk
 from tests.integrate.integration import miniature
-from tests.integrate.integration.miniature import NOON, URL, World
+from tests.integrate.integration.miniature import URL, World
 from tests.refusals import refused
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from mlir_release.integrate.project import Integration
 
 
 @pytest.fixture(scope="module")
@@ -42,13 +39,9 @@ def world(
     return made
 
 
-def opened(world: World) -> Integration:
-    return open_project(world.checkout, clock=lambda: NOON)
-
-
 def test_the_upstreams_branch_means_its_head_and_not_a_local_branch_of_that_name(world: World) -> None:
-    start(opened(world))
-    project = opened(world)
+    start(world.open())
+    project = world.open()
     project.upstream.run("update-ref", "refs/heads/main", world.affecting[0])  # as a clone of long ago has it
     for name in ("main", "origin/main"):
         assert project.upstream.commit(name).sha == miniature.git(world.root / "upstream.git", "rev-parse", "main")
@@ -61,8 +54,8 @@ def test_a_tag_of_the_upstream_is_fetched(world: World) -> None:
     upstream = world.root / "upstream.git"
     miniature.git(upstream, "tag", "-a", "-m", "one", "llvmorg-1-init", world.affecting[1])
     miniature.git(upstream, "tag", "aside", miniature.git(upstream, "commit-tree", "-m", "x", "main^{tree}"))
-    start(opened(world))
-    walk = Walk(opened(world))
+    start(world.open())
+    walk = Walk(world.open())
     for revision, reason in (("aside", "revision-unsuitable"), ("no-such-tag", "revision-unknown")):
         refused(lambda revision=revision: walk.next(to=revision), reason)  # type: ignore[misc]
     assert walk.observer.look().ahead[0].sha == world.affecting[0]
@@ -72,13 +65,13 @@ def test_a_tag_of_the_upstream_is_fetched(world: World) -> None:
 
 def test_a_branch_of_today_is_taken_if_only_the_remote_has_it(world: World) -> None:
     miniature.git(world.root / "origin.git", "update-ref", "refs/heads/integrates/llvm-20261120", "refs/heads/main")
-    assert start(opened(world), publish=True) == "integrates/llvm-20261120_1"
-    assert start(opened(world)) == "integrates/llvm-20261120_1"  # not advanced since
+    assert start(world.open(), publish=True) == "integrates/llvm-20261120_1"
+    assert start(world.open()) == "integrates/llvm-20261120_1"  # not advanced since
     assert world.git("rev-parse", "HEAD^{tree}", "HEAD^") == world.git("rev-parse", "main^{tree}", "origin/main")
-    base = opened(world).upstream.base_of(opened(world).pin(), world.affecting[-1])
+    base = world.open().upstream.base_of(world.open().pin(), world.affecting[-1])
     assert world.git("log", "-1", "--format=%s") == f"Start integrating LLVM from {base[:12]}"
-    Walk(opened(world)).next()
-    assert start(opened(world)) == "integrates/llvm-20261120_2"
+    Walk(world.open()).next()
+    assert start(world.open()) == "integrates/llvm-20261120_2"
 
 
 def test_messages_that_are_not_utf8_survive(world: World) -> None:
@@ -101,12 +94,12 @@ def test_messages_that_are_not_utf8_survive(world: World) -> None:
 
     latest = commit("mlir/new.c", b"[mlir] Caf\xe9\n", world.affecting[-1])
     miniature.git(upstream, "fetch", "-q", str(work), f"{latest}:refs/heads/main")
-    base = opened(world).pin()
+    base = world.open().pin()
     message = b"Na\xefve\n\nCarried-Kind: local\nCarried-Why: caf\xe9\n"
     patch = commit("mlir/ours.c", message, base)
     miniature.git(work, "push", "-q", f"{URL}fork.git", f"{patch}:refs/heads/downstream-llvm")
-    start(opened(world))
-    walk = Walk(opened(world))
+    start(world.open())
+    walk = Walk(world.open())
     walk.project.upstream.run("fetch", "-q", str(work), patch, remote=str(work))
     walk.next(to=base, resolved=patch)
     walk.next(to=latest)

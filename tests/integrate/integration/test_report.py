@@ -17,15 +17,15 @@ from mlir_release.ground import strategy as st
 from mlir_release.integrate.deliver.branch import start
 from mlir_release.integrate.deliver.deliver import pull_request_text
 from mlir_release.integrate.deliver.land import land
-from mlir_release.integrate.open import open_project
 from mlir_release.integrate.state import BISECTS
 from mlir_release.integrate.status import collect, render
 from mlir_release.integrate.walk.walk import Walk
 from tests.integrate.integration import miniature
-from tests.integrate.integration.miniature import NOON, World
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tests.integrate.integration.miniature import World
 
 
 @pytest.fixture(scope="module")
@@ -38,12 +38,12 @@ def world(built: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Worl
     """A small world in which an integrate has been started."""
     made = miniature.copy(built.root, tmp_path / "world")
     made.enter(monkeypatch)
-    start(open_project(made.checkout, clock=lambda: NOON))
+    start(made.open())
     return made
 
 
 def walking(world: World) -> Walk:
-    return Walk(open_project(world.checkout, clock=lambda: NOON))
+    return Walk(world.open())
 
 
 def line(world: World, *arguments: str) -> list[str]:
