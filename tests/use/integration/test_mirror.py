@@ -48,8 +48,11 @@ def stage(tmp_path: Path) -> Stage:
     return stage
 
 
-def empty(root: Path) -> LocalForge:
-    return LocalForge.create(root, {"README": b"a mirror\n"}, clock=lambda: NOW, identity="Mirror <m@example.org>")
+@pytest.fixture
+def there(tmp_path: Path) -> LocalForge:
+    """A mirror that is empty as yet."""
+    folder, files = tmp_path / "mirror", {"README": b"a mirror\n"}
+    return LocalForge.create(folder, files, clock=lambda: NOW, identity="Mirror <m@example.org>")
 
 
 def contents(forge: LocalForge) -> list[tuple[str, list[tuple[str, str]]]]:
@@ -57,8 +60,7 @@ def contents(forge: LocalForge) -> list[tuple[str, list[tuple[str, str]]]]:
     return [(r.tag, sorted((a.name, a.sha256) for a in r.assets)) for r in forge.releases() if not r.draft]
 
 
-def test_the_mirror_has_the_same_releases(stage: Stage, tmp_path: Path) -> None:
-    there = empty(tmp_path / "mirror")
+def test_the_mirror_has_the_same_releases(stage: Stage, there: LocalForge) -> None:
     assert mirror(stage.forge, there, dry_run=True).copied == (TAG, NEWER)
     assert contents(there) == []
     outcome = mirror(stage.forge, there)
@@ -71,8 +73,7 @@ def test_the_mirror_has_the_same_releases(stage: Stage, tmp_path: Path) -> None:
     assert (again.copied, again.present, again.yanks) == ((), 2, False)
 
 
-def test_its_links_lead_to_itself_and_its_pages_show_the_yank(stage: Stage, tmp_path: Path) -> None:
-    there = empty(tmp_path / "mirror")
+def test_its_links_lead_to_itself_and_its_pages_show_the_yank(stage: Stage, there: LocalForge, tmp_path: Path) -> None:
     mirror(stage.forge, there)
     body = find_release(there, NEWER).body
     assert str(tmp_path / "mirror") in body
@@ -82,10 +83,9 @@ def test_its_links_lead_to_itself_and_its_pages_show_the_yank(stage: Stage, tmp_
 
 
 def test_files_that_the_source_has_not_are_told(
-    stage: Stage, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    stage: Stage, there: LocalForge, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One that someone put into a mirrored release, and a release that only the mirror has."""
-    there = empty(tmp_path / "mirror")
     mirror(stage.forge, there)
     place = there.root / "releases" / TAG
     record = json.loads((place / ".forge.json").read_text())
@@ -114,19 +114,17 @@ class Cut(LocalForge):
 
 
 @pytest.mark.parametrize("uploads", [0, 1, 3, 7])
-def test_one_that_was_cut_off_goes_on(stage: Stage, tmp_path: Path, uploads: int) -> None:
-    empty(tmp_path / "mirror")
+def test_one_that_was_cut_off_goes_on(stage: Stage, there: LocalForge, uploads: int) -> None:
     Cut.left = uploads
     with pytest.raises(ConnectionError):
-        mirror(stage.forge, Cut(tmp_path / "mirror", clock=lambda: NOW))
-    there = LocalForge(tmp_path / "mirror", clock=lambda: NOW)
+        mirror(stage.forge, Cut(there.root, clock=lambda: NOW))
+    there = LocalForge(there.root, clock=lambda: NOW)
     mirror(stage.forge, there)
     assert contents(there) == contents(stage.forge)
     assert len(there.releases()) == 2
 
 
-def test_a_tag_of_somebody_else_is_left_alone(stage: Stage, tmp_path: Path) -> None:
-    there = empty(tmp_path / "mirror")
+def test_a_tag_of_somebody_else_is_left_alone(stage: Stage, there: LocalForge) -> None:
     head = there.head("main")
     assert head is not None
     there.create_tag(TAG, head, "mine\n")
@@ -134,8 +132,8 @@ def test_a_tag_of_somebody_else_is_left_alone(stage: Stage, tmp_path: Path) -> N
     assert there.releases() == []
 
 
-def test_a_branch_that_is_not_there(stage: Stage, tmp_path: Path) -> None:
-    refused(lambda: mirror(stage.forge, empty(tmp_path / "mirror"), SignedBy(branch="trunk")), "branch-missing")
+def test_a_branch_that_is_not_there(stage: Stage, there: LocalForge) -> None:
+    refused(lambda: mirror(stage.forge, there, SignedBy(branch="trunk")), "branch-missing")
 
 
 def test_a_folder_that_is_no_forge_is_told_with_what_makes_one(tmp_path: Path) -> None:
@@ -144,8 +142,7 @@ def test_a_folder_that_is_no_forge_is_told_with_what_makes_one(tmp_path: Path) -
     assert "--forge" not in error.remedy, "mirror has no such option"
 
 
-def test_any_web_server_serves_a_mirror(stage: Stage, tmp_path: Path) -> None:
-    there = empty(tmp_path / "mirror")
+def test_any_web_server_serves_a_mirror(stage: Stage, there: LocalForge, tmp_path: Path) -> None:
     mirror(stage.forge, there)
     with serve(tmp_path) as served:
         site = f"{served.url}/site"
@@ -169,8 +166,7 @@ def test_only_a_local_forges_files_can_be_served_elsewhere(tmp_path: Path) -> No
     assert not (tmp_path / "site").exists()
 
 
-def test_eight_at_once_end_well_and_leave_no_draft(stage: Stage, tmp_path: Path) -> None:
-    there = empty(tmp_path / "mirror")
+def test_eight_at_once_end_well_and_leave_no_draft(stage: Stage, there: LocalForge, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mlir_release", "mirror", f"local:{stage.forge.root}", f"local:{there.root}"]
     running = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=tmp_path) for _ in range(8)]
     said = [process.communicate()[1] for process in running]
@@ -180,8 +176,7 @@ def test_eight_at_once_end_well_and_leave_no_draft(stage: Stage, tmp_path: Path)
     assert mirror(stage.forge, there).copied == ()
 
 
-def test_a_draft_that_a_killed_process_left_is_removed(stage: Stage, tmp_path: Path) -> None:
-    there = empty(tmp_path / "mirror")
+def test_a_draft_that_a_killed_process_left_is_removed(stage: Stage, there: LocalForge) -> None:
     mirror(stage.forge, there)
     left = there.create_draft(TAG, title=TAG, body="Being copied.\n", prerelease=True)
     own = there.create_draft(TAG, title=TAG, body="Somebody's.\n", prerelease=True)
