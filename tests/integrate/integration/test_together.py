@@ -31,6 +31,13 @@ if TYPE_CHECKING:
     from mlir_release.integrate.report import WalkEnd
 
 
+@pytest.fixture
+def world(stack: Any) -> Stack:
+    """llvm, and dialect that pins it."""
+    made: Stack = stack()
+    return made
+
+
 def joint(world: Stack, *, publish: bool = False) -> JointWalk:
     return JointWalk([Walk(project, publish=publish) for project in world.open().everyone])
 
@@ -90,8 +97,7 @@ def test_upstreams_that_pin_each_other_move_together(
     assert message.startswith(f"Integrate {order[0]} at {world.heads[order[0]][:12]} and {order[1]} at")
 
 
-def test_rounds_of_probes_lead_to_the_same_branch(stack: Any, tmp_path: Path) -> None:
-    world = stack()
+def test_rounds_of_probes_lead_to_the_same_branch(world: Stack, tmp_path: Path) -> None:
     start(*world.open().everyone, publish=True)
     strategy = st.Adaptive()
     until = f"llvm@{world.commits['break 1']}+dialect@{world.commits['integrate 1']}"
@@ -120,8 +126,7 @@ def test_rounds_of_probes_lead_to_the_same_branch(stack: Any, tmp_path: Path) ->
     assert tree_of(world.open().outer, "HEAD") == by_rounds
 
 
-def test_a_record_of_a_combination_that_nobody_asked_for_is_refused(stack: Any, tmp_path: Path) -> None:
-    world = stack()
+def test_a_record_of_a_combination_that_nobody_asked_for_is_refused(world: Stack, tmp_path: Path) -> None:
     start(*world.open().everyone)
     walks = joint(world)
     moves = {walks.walks[0]: world.commits["break 1"], walks.walks[1]: world.commits["integrate 1"]}
@@ -136,8 +141,7 @@ def test_a_record_of_a_combination_that_nobody_asked_for_is_refused(stack: Any, 
     refused(lambda: gather(walks, folder), "input-invalid")
 
 
-def test_one_upstream_alone_has_a_branch_of_its_own(stack: Any) -> None:
-    world = stack()
+def test_one_upstream_alone_has_a_branch_of_its_own(world: Stack) -> None:
     assert run(world, "--upstream", "dialect", "start").exit_code == 0
     branch = world.git("branch", "--show-current")
     assert branch.startswith("integrates/dialect-")
@@ -150,8 +154,7 @@ def test_one_upstream_alone_has_a_branch_of_its_own(stack: Any) -> None:
     assert json.loads(shown.stdout)["upstream"] == "llvm"
 
 
-def test_commands_on_a_branch_of_several(stack: Any) -> None:
-    world = stack()
+def test_commands_on_a_branch_of_several(world: Stack) -> None:
     assert run(world, "start").exit_code == 0
     assert "follows no upstream 'mars'" in str(stopped(world, "--upstream", "mars", "status"))
     for command in (["next"], ["range", "HEAD~1", "HEAD"], ["patches", "add", "HEAD", "--why", "x"]):
@@ -173,8 +176,7 @@ def test_commands_on_a_branch_of_several(stack: Any) -> None:
     assert "does not say which upstream" in str(stopped(world, "run", "--until", world.heads["llvm"]))
 
 
-def test_carried_patches_belong_to_their_upstream(stack: Any) -> None:
-    world = stack()
+def test_carried_patches_belong_to_their_upstream(world: Stack) -> None:
     run(world, "start")
     for upstream, name in (("llvm", "break 1"), ("dialect", "feature")):
         added = run(world, "--upstream", upstream, "patches", "add", world.commits[name], "--why", "early")
@@ -187,14 +189,13 @@ def test_carried_patches_belong_to_their_upstream(stack: Any) -> None:
     patch = listed[1].split()[1]
     assert "why: early" in run(world, "patches", "explain", patch).output
     assert run(world, "patches", "drop", patch).exit_code == 0
-    assert [each.pin() == world.heads for each in world.open().everyone] == [False, False]
+    assert [each.pin() == world.heads[each.slug] for each in world.open().everyone] == [False, False]
     assert len(run(world, "patches", "list").output.splitlines()) == 1
     assert run(world, "--upstream", "llvm", "next", "--advance-to", world.commits["break 1"]).exit_code == 0
     assert run(world, "patches", "list").output.strip().endswith("Change the interface [cherry-pick, dropped]")
 
 
-def test_a_branch_with_two_pins_is_synchronised(stack: Any) -> None:
-    world = stack()
+def test_a_branch_with_two_pins_is_synchronised(world: Stack) -> None:
     start(*world.open().everyone, publish=True)
     walks = joint(world, publish=True)
     walks.run(st.Adaptive(), until=f"llvm@{world.commits['break 1']}+dialect@{world.commits['integrate 1']}")
@@ -206,8 +207,7 @@ def test_a_branch_with_two_pins_is_synchronised(stack: Any) -> None:
     assert world.git("status", "--porcelain") == ""
 
 
-def test_what_was_recorded_before_there_were_several_is_the_first_ones(stack: Any) -> None:
-    world = stack()
+def test_what_was_recorded_before_there_were_several_is_the_first_ones(world: Stack) -> None:
     first, second = world.open().everyone
     base = first.pin()
     message = f"Advance\n\nIntegrate-Upstream: {base}\nIntegrate-Commits: 3\n"
@@ -216,8 +216,7 @@ def test_what_was_recorded_before_there_were_several_is_the_first_ones(stack: An
     assert past_of(second.outer, "HEAD", second.names).upstream == ""
 
 
-def test_names_in_front_of_commits(stack: Any) -> None:
-    world = stack()
+def test_names_in_front_of_commits(world: Stack) -> None:
     first, second = everyone = world.open().everyone
     assert named(everyone, "llvm@main+dialect@abc") == {first: "main", second: "abc"}
     assert named([second], "dialect@abc") == named([second], "abc") == {second: "abc"}
@@ -234,8 +233,7 @@ def extend(world: Stack, upstream: str, base: str, files: dict[str, str]) -> str
     return made
 
 
-def test_a_pin_that_nobody_has_is_named_and_not_tried(stack: Any) -> None:
-    world = stack()
+def test_a_pin_that_nobody_has_is_named_and_not_tried(world: Stack) -> None:
     lost = "abcdef0123" * 4
     bad = extend(
         *(world, "dialect", f"{world.commits['integrate 1']}~1"),
@@ -251,16 +249,14 @@ def test_a_pin_that_nobody_has_is_named_and_not_tried(stack: Any) -> None:
     assert "can't be fetched" in str(error.details)
 
 
-def test_a_pin_beyond_where_the_walk_goes_is_named(stack: Any) -> None:
-    world = stack()
+def test_a_pin_beyond_where_the_walk_goes_is_named(world: Stack) -> None:
     start(*world.open().everyone)
     end = joint(world).run(st.Adaptive(), until=f"llvm@{world.commits['break 1']}~1")
     blocked = {each.upstream: each.blocked for each in end.everywhere()}
     assert "is after" in blocked["dialect"][0]
 
 
-def test_upstreams_that_pin_each_other_in_a_circle_come_to_an_end(stack: Any) -> None:
-    world = stack()
+def test_upstreams_that_pin_each_other_in_a_circle_come_to_an_end(world: Stack) -> None:
     base = world.named("dialect").pin()
     broken = extend(
         *(world, "llvm", f"{world.commits['break 1']}~1"), {"mlir/api.txt": "2\n", "dialect_version.txt": f"{base}\n"}
@@ -278,8 +274,7 @@ def test_upstreams_that_pin_each_other_in_a_circle_come_to_an_end(stack: Any) ->
     assert world.tests < 12
 
 
-def test_upstreams_without_a_visible_pin_are_tried_together_at_their_heads(stack: Any) -> None:
-    world = stack()
+def test_upstreams_without_a_visible_pin_are_tried_together_at_their_heads(world: Stack) -> None:
     extend(world, "dialect", world.named("dialect").pin(), {"lib/needs.txt": "2\n"})
     repository = Git(world.root / "dialect.git")
     tree = tree_with(repository, "main", {"build_tools/llvm_version.txt": None})
@@ -292,8 +287,7 @@ def test_upstreams_without_a_visible_pin_are_tried_together_at_their_heads(stack
     assert [subject for subject in subjects(world) if " with " in subject] == [both]
 
 
-def test_a_fix_for_one_upstream_lets_all_go_on(stack: Any) -> None:
-    world = stack()
+def test_a_fix_for_one_upstream_lets_all_go_on(world: Stack) -> None:
     start(*world.open().everyone)
     joint(world).run(st.Adaptive())
     place = json.loads(run(world, "--upstream", "dialect", "fix", "--json").stdout)
@@ -310,8 +304,7 @@ def test_a_fix_for_one_upstream_lets_all_go_on(stack: Any) -> None:
     assert "Follow the feature" in subjects(world)
 
 
-def test_a_smoke_test_is_told_of_all_upstreams_alike_whichever_is_walked(stack: Any) -> None:
-    world = stack()
+def test_a_smoke_test_is_told_of_all_upstreams_alike_whichever_is_walked(world: Stack) -> None:
     start(*world.open().everyone)
     base = {each.slug: each.pin() for each in world.open().everyone}
     for walk in joint(world).walks:
