@@ -43,6 +43,20 @@ def make_world(
 
 
 @pytest.fixture
+def plain(make_world: Any) -> World:
+    """A small one in which nothing is carried."""
+    made: World = make_world()
+    return made
+
+
+@pytest.fixture
+def pinned(make_world: Any) -> World:
+    """A small one whose pin is in a file."""
+    made: World = make_world("pin-file")
+    return made
+
+
+@pytest.fixture
 def world(make_world: Any) -> World:
     """A small one in which patches are carried."""
     made: World = make_world(patched=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mlir_release.ground import strategy as st
 from mlir_release.ground.git.repository import Git
@@ -161,32 +161,31 @@ def test_at_tests_the_sources_of_an_older_advance(unpatched: World) -> None:
     refused(lambda: bisect_upstream(world.open(), good, bad, ("true",), at="nowhere"), "revision-unknown")
 
 
-def test_a_patch_that_fits_only_new_commits_can_be_left_out(make_world: Any) -> None:
-    world = make_world()
-    world.reconfigure("timeout-minutes = 2\n", "timeout-minutes = 2\nattempts = 1\n")
-    walk = world.begin()
-    late = world.commits["drop last"]
+def test_a_patch_that_fits_only_new_commits_can_be_left_out(plain: World) -> None:
+    plain.reconfigure("timeout-minutes = 2\n", "timeout-minutes = 2\nattempts = 1\n")
+    walk = plain.begin()
+    late = plain.commits["drop last"]
     walk.next(to=late)
-    llvm, work = world.checkout / "third_party/llvm", world.root / "resolving"
+    llvm, work = plain.checkout / "third_party/llvm", plain.root / "resolving"
     miniature.git(llvm, "worktree", "add", "-q", "--detach", str(work), late)
     header = (work / "mlir/api.h").read_text().replace("int newest(void);", "int newest(void); /* ours */")
     (work / "mlir/api.h").write_text(header)
     miniature.git(work, "commit", "-q", "-a", "-m", "Comment on newest")
     patch = miniature.git(work, "rev-parse", "HEAD")
     walk.next(to=late, resolved=patch)
-    good, bad = world.affecting[0], world.commits["rename field"]
-    error = refused(lambda: bisect_upstream(world.open(), good, bad, scale(world)), "revision-unsuitable")
+    good, bad = plain.affecting[0], plain.commits["rename field"]
+    error = refused(lambda: bisect_upstream(plain.open(), good, bad, scale(plain)), "revision-unsuitable")
     assert "--without" in error.why
     arguments = ["bisect", "upstream", "--good", good, "--bad", bad, "--without", patch[:9], "--json", "--"]
-    done = invoke(world, *arguments, *scale(world))
+    done = invoke(plain, *arguments, *scale(plain))
     assert done.exit_code == 0, done.output
     said = json.loads(done.stdout)
-    assert said["first_bad"] == world.commits["rename scale"]
+    assert said["first_bad"] == plain.commits["rename scale"]
     (left_out,) = said["left_out"].items()
     assert left_out[0] == f"{patch[:12]} (Comment on newest): --without"
     assert len(left_out[1]) == said["steps"]
     refused(
-        lambda: bisect_upstream(world.open(), good, bad, scale(world), without=["123456"]), "option-invalid", "names 0"
+        lambda: bisect_upstream(plain.open(), good, bad, scale(plain), without=["123456"]), "option-invalid", "names 0"
     )
 
 

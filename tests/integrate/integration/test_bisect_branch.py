@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -52,24 +52,22 @@ def test_an_advance_of_many_commits_is_followed_into_the_upstream(world: World) 
 
 
 def test_a_commit_of_the_downstream_itself_is_the_end(unpatched: World) -> None:
-    world = unpatched
-    walk = world.begin()
-    walk.next(to=world.affecting[0])
-    (world.checkout / "number.txt").write_text("4\n")
-    world.git("add", "number.txt")
-    world.git("commit", "-q", "-m", "Spoil it")
-    walk.next(to=world.affecting[1])
-    found = bisect_branch(world.open(), "main", "HEAD", ("test", "!", "-e", "number.txt"))
+    walk = unpatched.begin()
+    walk.next(to=unpatched.affecting[0])
+    (unpatched.checkout / "number.txt").write_text("4\n")
+    unpatched.git("add", "number.txt")
+    unpatched.git("commit", "-q", "-m", "Spoil it")
+    walk.next(to=unpatched.affecting[1])
+    found = bisect_branch(unpatched.open(), "main", "HEAD", ("test", "!", "-e", "number.txt"))
     assert (found.subject, found.inside) == ("Spoil it", None)
     assert found.end == "it changes this repository, and not LLVM"
 
 
-def test_a_change_of_the_carried_patches_is_the_end(make_world: Any) -> None:
-    world = make_world()
-    walk = world.begin()
-    branch.carry(walk, world.commits["needed"], revert=False, why="ours", link="", drop_when="")
+def test_a_change_of_the_carried_patches_is_the_end(plain: World) -> None:
+    walk = plain.begin()
+    branch.carry(walk, plain.commits["needed"], revert=False, why="ours", link="", drop_when="")
     command = ("sh", "-c", '! test -e "$MLIR_RELEASE_UPSTREAM_SOURCE/mlir/needed.c"')
-    found = bisect_branch(world.open(), "main", "HEAD", command)
+    found = bisect_branch(plain.open(), "main", "HEAD", command)
     assert found.end == "it changes the patches that are carried on LLVM"
 
 
@@ -84,30 +82,28 @@ def push_to_main(world: World, tmp_path: Path, name: str, content: str) -> str:
 
 
 def test_a_merge_of_main_is_followed_to_the_commit_that_main_brought(unpatched: World, tmp_path: Path) -> None:
-    world = unpatched
-    start(world.open(), publish=True)
-    walk = Walk(world.open(), publish=True)
-    walk.next(to=world.affecting[0])
-    push_to_main(world, tmp_path, "harmless", "\n")
-    culprit = push_to_main(world, tmp_path, "number.txt", "4\n")
-    push_to_main(world, tmp_path, "harmless", "again\n")
+    start(unpatched.open(), publish=True)
+    walk = Walk(unpatched.open(), publish=True)
+    walk.next(to=unpatched.affecting[0])
+    push_to_main(unpatched, tmp_path, "harmless", "\n")
+    culprit = push_to_main(unpatched, tmp_path, "number.txt", "4\n")
+    push_to_main(unpatched, tmp_path, "harmless", "again\n")
     sync(walk)
-    walk.next(to=world.affecting[1])
-    found = bisect_branch(world.open(), "HEAD~3", "HEAD", ("test", "!", "-e", "number.txt"))
+    walk.next(to=unpatched.affecting[1])
+    found = bisect_branch(unpatched.open(), "HEAD~3", "HEAD", ("test", "!", "-e", "number.txt"))
     assert found.subject.startswith("Merge main into")
     assert found.inside is not None
     assert (found.inside.first_bad, found.inside.subject) == (culprit, "Write number.txt")
 
 
 def test_a_merge_of_two_sides_that_pass_alone_is_the_end(unpatched: World, tmp_path: Path) -> None:
-    world = unpatched
-    start(world.open(), publish=True)
-    walk = Walk(world.open(), publish=True)
-    walk.next(to=world.commits["rename scale"])
-    side = push_to_main(world, tmp_path, "number.txt", "4\n")
+    start(unpatched.open(), publish=True)
+    walk = Walk(unpatched.open(), publish=True)
+    walk.next(to=unpatched.commits["rename scale"])
+    side = push_to_main(unpatched, tmp_path, "number.txt", "4\n")
     sync(walk)
-    command = scale(world, prefix="test -e number.txt || exit 0; ")
-    found = bisect_branch(world.open(), "HEAD~1", "HEAD", command)
+    command = scale(unpatched, prefix="test -e number.txt || exit 0; ")
+    found = bisect_branch(unpatched.open(), "HEAD~1", "HEAD", command)
     assert found.subject.startswith("Merge main into")
     assert found.inside is None
     assert found.end == f"it merges {side[:12]}, which tests good: the two sides do not fit together"
@@ -119,21 +115,20 @@ def test_a_merge_of_two_sides_that_pass_alone_is_the_end(unpatched: World, tmp_p
 @pytest.fixture
 def landed(unpatched: World) -> World:
     """On main, the walk past "rename scale" is one commit; a further one follows."""
-    world = unpatched
-    walk = world.begin()
-    walk.next(to=world.affecting[0])
-    walk.next(to=world.commits["healing"])
-    world.fix("rename scale")
-    walk.next(to=world.affecting[world.affecting.index(world.commits["healing"]) + 1])
+    walk = unpatched.begin()
+    walk.next(to=unpatched.affecting[0])
+    walk.next(to=unpatched.commits["healing"])
+    unpatched.fix("rename scale")
+    walk.next(to=unpatched.affecting[unpatched.affecting.index(unpatched.commits["healing"]) + 1])
     commit = land(walk, squash=True, pulls=None)
-    world.git("switch", "-q", "main")
-    world.git("merge", "-q", "--ff-only", commit)
-    (world.checkout / "later.txt").write_text("later\n")
-    world.git("add", "later.txt")
-    world.git("commit", "-q", "-m", "Go on")
-    world.git("push", "-q")
-    world.git("branch", "-q", "-D", walk.branch)
-    return world
+    unpatched.git("switch", "-q", "main")
+    unpatched.git("merge", "-q", "--ff-only", commit)
+    (unpatched.checkout / "later.txt").write_text("later\n")
+    unpatched.git("add", "later.txt")
+    unpatched.git("commit", "-q", "-m", "Go on")
+    unpatched.git("push", "-q")
+    unpatched.git("branch", "-q", "-D", walk.branch)
+    return unpatched
 
 
 def test_a_squashed_landing_is_followed_into_the_walk_that_it_was(landed: World) -> None:
@@ -150,46 +145,42 @@ def test_a_squashed_landing_is_followed_into_the_walk_that_it_was(landed: World)
 
 
 def test_the_walk_is_fetched_if_it_was_pushed(landed: World) -> None:
-    world = landed
-    name = world.git("for-each-ref", "--format=%(refname)", LANDED)
-    world.git("push", "-q", "origin", f"{name}:{name}")
-    world.git("update-ref", "-d", name)
-    found = bisect_branch(world.open(), "HEAD~2", "HEAD", scale(world))
+    name = landed.git("for-each-ref", "--format=%(refname)", LANDED)
+    landed.git("push", "-q", "origin", f"{name}:{name}")
+    landed.git("update-ref", "-d", name)
+    found = bisect_branch(landed.open(), "HEAD~2", "HEAD", scale(landed))
     assert found.inside is not None
-    assert found.inside.subject == f"Advance LLVM to {world.commits['healing'][:12]}"
+    assert found.inside.subject == f"Advance LLVM to {landed.commits['healing'][:12]}"
 
 
 def test_revisions_may_be_named_that_only_the_remotes_landed_walks_have(landed: World, tmp_path: Path) -> None:
-    world = landed
-    name = world.git("for-each-ref", "--format=%(refname)", LANDED)
-    world.git("push", "-q", "origin", f"{name}:{name}")
-    tip = world.git("rev-parse", name)
+    name = landed.git("for-each-ref", "--format=%(refname)", LANDED)
+    landed.git("push", "-q", "origin", f"{name}:{name}")
+    tip = landed.git("rev-parse", name)
     for bad in (tip, name.removeprefix(LANDED)):
         clone = tmp_path / bad.replace("/", "-")
         clone.mkdir()
-        project = another_machine(world, clone)
-        found = bisect_branch(project, "origin/main~2", bad, scale(world))
-        assert found.subject == f"Advance LLVM to {world.commits['healing'][:12]}"
-    refused(lambda: bisect_branch(world.open(), "no-such", "HEAD", ("true",)), "revision-unknown", "names no commit")
+        project = another_machine(landed, clone)
+        found = bisect_branch(project, "origin/main~2", bad, scale(landed))
+        assert found.subject == f"Advance LLVM to {landed.commits['healing'][:12]}"
+    refused(lambda: bisect_branch(landed.open(), "no-such", "HEAD", ("true",)), "revision-unknown", "names no commit")
 
 
 def test_without_the_walk_the_upstream_is_bisected_with_the_landed_sources(landed: World) -> None:
-    world = landed
-    lose_the_walk(world)
-    found = bisect_branch(world.open(), "HEAD~2", "HEAD", scale(world))
+    lose_the_walk(landed)
+    found = bisect_branch(landed.open(), "HEAD~2", "HEAD", scale(landed))
     assert found.inside is not None
-    assert (found.inside.of, found.inside.first_bad) == ("LLVM", world.commits["rename scale"])
+    assert (found.inside.of, found.inside.first_bad) == ("LLVM", landed.commits["rename scale"])
 
 
 def test_what_others_pushed_beside_walks_that_landed_is_passed_over(landed: World) -> None:
-    world = landed
-    blob = world.git("hash-object", "-w", "app.c")
-    alone = world.git("commit-tree", "-m", "Alone", "HEAD^{tree}")
-    world.git("push", "-q", "origin", f"{blob}:{LANDED}blob", f"{alone}:{LANDED}alone", f"{blob}:{PROBES}blob")
-    lose_the_walk(world)
-    found = bisect_branch(world.open(), "HEAD~2", "HEAD", scale(world), share=True)
+    blob = landed.git("hash-object", "-w", "app.c")
+    alone = landed.git("commit-tree", "-m", "Alone", "HEAD^{tree}")
+    landed.git("push", "-q", "origin", f"{blob}:{LANDED}blob", f"{alone}:{LANDED}alone", f"{blob}:{PROBES}blob")
+    lose_the_walk(landed)
+    found = bisect_branch(landed.open(), "HEAD~2", "HEAD", scale(landed), share=True)
     assert found.inside is not None
-    assert (found.inside.of, found.inside.first_bad) == ("LLVM", world.commits["rename scale"])
+    assert (found.inside.of, found.inside.first_bad) == ("LLVM", landed.commits["rename scale"])
 
 
 #: Fails where the downstream's sources do not fit.
@@ -198,19 +189,17 @@ BUILDS = 'cd "$MLIR_RELEASE_UPSTREAM_SOURCE/mlir" && cc -w -I. "$OLDPWD/app.c" a
 
 def test_where_a_landings_sources_do_not_build_on_older_commits_the_search_begins_near_its_end(landed: World) -> None:
     """They build from "rename scale" on; what is looked for came later."""
-    world = landed
-    lose_the_walk(world)
+    lose_the_walk(landed)
     command = ("sh", "-c", f'if [ -e later.txt ] || grep -q scale_by app.c; then {BUILDS} && grep -q "a + b" api.c; fi')
-    found = bisect_branch(world.open(), "HEAD~2", "HEAD", command)
+    found = bisect_branch(landed.open(), "HEAD~2", "HEAD", command)
     assert found.inside is not None
-    assert found.inside.first_bad == world.commits["healing"]
+    assert found.inside.first_bad == landed.commits["healing"]
 
 
 def test_a_landing_whose_sources_do_not_build_on_the_older_upstream_is_said_to_be_more(landed: World) -> None:
     """app.c was changed with the walk: on the old upstream it does not compile any more."""
-    world = landed
-    lose_the_walk(world)
-    command = ("sh", "-c", f"{scale(world)[2]} && {BUILDS}")
-    found = bisect_branch(world.open(), "HEAD~2", "HEAD", command)
+    lose_the_walk(landed)
+    command = ("sh", "-c", f"{scale(landed)[2]} && {BUILDS}")
+    found = bisect_branch(landed.open(), "HEAD~2", "HEAD", command)
     assert found.inside is None
     assert "it changes more than LLVM" in found.end

@@ -84,25 +84,23 @@ def test_a_culprit_is_pushed_on_top_of_the_branch_and_removed_when_the_walk_goes
     assert at_remote(world) is None
 
 
-def test_it_moves_to_the_next_culprit(make_world: Any) -> None:
-    world: World = make_world("pin-file")
-    stopped(world)
-    first = at_remote(world)
-    Walk(world.open(), publish=True).next()
-    world.fix("rename scale")
-    told = run(world, "--until", world.commits["rename field"])
-    assert told["bad"] == world.commits["rename field"]
-    second = at_remote(world)
+def test_it_moves_to_the_next_culprit(pinned: World) -> None:
+    stopped(pinned)
+    first = at_remote(pinned)
+    Walk(pinned.open(), publish=True).next()
+    pinned.fix("rename scale")
+    told = run(pinned, "--until", pinned.commits["rename field"])
+    assert told["bad"] == pinned.commits["rename field"]
+    second = at_remote(pinned)
     assert second not in (None, first)
-    assert parse_trailers(world.git("log", "-1", "--format=%B", str(second)))[T_UPSTREAM] == told["bad"]
+    assert parse_trailers(pinned.git("log", "-1", "--format=%B", str(second)))[T_UPSTREAM] == told["bad"]
 
 
-def test_a_landing_removes_it(make_world: Any) -> None:
-    world: World = make_world("pin-file")
-    stopped(world)
-    assert at_remote(world) is not None
-    land(Walk(world.open()), squash=True, pulls=None)
-    assert at_remote(world) is None
+def test_a_landing_removes_it(pinned: World) -> None:
+    stopped(pinned)
+    assert at_remote(pinned) is not None
+    land(Walk(pinned.open()), squash=True, pulls=None)
+    assert at_remote(pinned) is None
 
 
 def fixed_there(world: World, folder: Path) -> str:
@@ -115,56 +113,51 @@ def fixed_there(world: World, folder: Path) -> str:
     return miniature.git(folder, "rev-parse", "HEAD")
 
 
-def test_what_a_colleague_commits_there_stays_and_can_be_merged(make_world: Any, tmp_path: Path) -> None:
-    world: World = make_world("pin-file")
-    stopped(world)
-    fix = fixed_there(world, tmp_path / "colleague")
-    told = run(world)
+def test_what_a_colleague_commits_there_stays_and_can_be_merged(pinned: World, tmp_path: Path) -> None:
+    stopped(pinned)
+    fix = fixed_there(pinned, tmp_path / "colleague")
+    told = run(pinned)
     assert told["outcome"] == "culprit"
     assert "people have committed there" in told["said"]
-    assert at_remote(world) == fix
-    land_elsewhere = Walk(world.open())
+    assert at_remote(pinned) == fix
+    land_elsewhere = Walk(pinned.open())
     land_elsewhere.project.fetch_branch(BROKEN)
-    world.git("merge", "-q", "--ff-only", f"origin/{BROKEN}")
-    assert run(world, "--until", world.commits["rename scale"])["outcome"] == "head"
-    assert at_remote(world) is None
+    pinned.git("merge", "-q", "--ff-only", f"origin/{BROKEN}")
+    assert run(pinned, "--until", pinned.commits["rename scale"])["outcome"] == "head"
+    assert at_remote(pinned) is None
 
 
-def test_work_that_is_nowhere_else_is_not_removed(make_world: Any, tmp_path: Path) -> None:
-    world: World = make_world("pin-file")
-    stopped(world)
-    fix = fixed_there(world, tmp_path / "colleague")
-    Walk(world.open(), publish=True).next()
-    world.fix("rename scale")
-    told = run(world, "--until", world.commits["rename scale"])
+def test_work_that_is_nowhere_else_is_not_removed(pinned: World, tmp_path: Path) -> None:
+    stopped(pinned)
+    fix = fixed_there(pinned, tmp_path / "colleague")
+    Walk(pinned.open(), publish=True).next()
+    pinned.fix("rename scale")
+    told = run(pinned, "--until", pinned.commits["rename scale"])
     assert told["outcome"] == "head"
     assert "was left as it is" in told["said"]
-    assert at_remote(world) == fix
+    assert at_remote(pinned) == fix
 
 
-def test_without_push_or_if_it_is_turned_off_nothing_is_pushed(make_world: Any) -> None:
-    world: World = make_world("pin-file")
-    world.reconfigure("[upstream.export]", "[ci]\nbroken = false\n[upstream.export]")
-    told = stopped(world)
-    assert (told["outcome"], told["report"]["broken"], at_remote(world)) == ("culprit", "", None)
+def test_without_push_or_if_it_is_turned_off_nothing_is_pushed(pinned: World) -> None:
+    pinned.reconfigure("[upstream.export]", "[ci]\nbroken = false\n[upstream.export]")
+    told = stopped(pinned)
+    assert (told["outcome"], told["report"]["broken"], at_remote(pinned)) == ("culprit", "", None)
 
 
-def test_a_remote_that_refuses_it_is_only_a_warning(make_world: Any) -> None:
-    world: World = make_world("pin-file")
-    hook = world.root / "origin.git" / "hooks" / "update"
+def test_a_remote_that_refuses_it_is_only_a_warning(pinned: World) -> None:
+    hook = pinned.root / "origin.git" / "hooks" / "update"
     hook.write_text('#!/bin/sh\ncase "$1" in *-broken) echo "no such branches"; exit 1;; esac\n')
     hook.chmod(0o755)
-    told = stopped(world)
+    told = stopped(pinned)
     assert (told["outcome"], told["report"]["broken"]) == ("culprit", "")
     assert "no such branches" in told["said"]
 
 
-def test_its_name_is_no_integrate_branch(make_world: Any) -> None:
-    world: World = make_world("pin-file")
-    stopped(world)
-    world.git("fetch", "-q")
-    world.git("switch", "-q", BROKEN)
-    refused(lambda: Walk(world.open()), "integrate-not-started", "is not an integrate branch")
+def test_its_name_is_no_integrate_branch(pinned: World) -> None:
+    stopped(pinned)
+    pinned.git("fetch", "-q")
+    pinned.git("switch", "-q", BROKEN)
+    refused(lambda: Walk(pinned.open()), "integrate-not-started", "is not an integrate branch")
     # A later start of the same day: its name is neither that nor derived from it.
-    world.git("switch", "-q", "main")
-    assert start(world.open()) == f"{BRANCH}_1"
+    pinned.git("switch", "-q", "main")
+    assert start(pinned.open()) == f"{BRANCH}_1"

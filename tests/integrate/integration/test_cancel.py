@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mlir_release.ground import strategy as st
 from mlir_release.integrate.deliver.branch import start
@@ -48,11 +48,10 @@ def alive(pid: str) -> bool:
     return status.exists() and "State:\tZ" not in status.read_text()
 
 
-def test_probes_that_an_answer_makes_useless_are_cancelled_and_leave_nothing_to_the_next(make_world: Any) -> None:
-    world: World = make_world()
-    start(world.open())
-    began = hanging(world, world.affecting[1], others=2)
-    walk = Walk(world.open())
+def test_probes_that_an_answer_makes_useless_are_cancelled_and_leave_nothing_to_the_next(plain: World) -> None:
+    start(plain.open())
+    began = hanging(plain, plain.affecting[1], others=2)
+    walk = Walk(plain.open())
     seen = walk.observer.look()
     known = walk.observer.knowledge(seen, {})
     begin = time.monotonic()
@@ -72,16 +71,15 @@ def test_probes_that_an_answer_makes_useless_are_cancelled_and_leave_nothing_to_
             assert Path(outer, "build/object").read_text() == "kept\n"
 
 
-def test_the_only_probe_of_a_round_is_never_cancelled(make_world: Any) -> None:
+def test_the_only_probe_of_a_round_is_never_cancelled(plain: World) -> None:
     """Else the strategy decides on the same for ever.
 
     Linear does so where a later commit is known to be good: it asks for the base before it names a culprit.
     """
-    world: World = make_world()
-    start(world.open())
-    (world.checkout / "smoke.sh").write_text(f"#!/bin/sh\n[ $MLIR_RELEASE_UPSTREAM_COMMIT != {world.affecting[0]} ]\n")
-    world.git("commit", "-qam", "Fail at one commit")
-    walk = Walk(world.open())
+    start(plain.open())
+    (plain.checkout / "smoke.sh").write_text(f"#!/bin/sh\n[ $MLIR_RELEASE_UPSTREAM_COMMIT != {plain.affecting[0]} ]\n")
+    plain.git("commit", "-qam", "Fail at one commit")
+    walk = Walk(plain.open())
     seen = walk.observer.look()
     for position in (1, 5):
         walk.probe_all(seen, walk.observer.knowledge(seen, {}), (position,), 1)

@@ -72,10 +72,9 @@ def walk_on(world: World, *, width: int = 1, until: str | None = None) -> tuple[
     return walk, walk.run(st.Adaptive(width=width), width=width, until=until)
 
 
-def test_a_culprit_that_passes_when_it_is_tested_again_is_not_named_and_the_walk_goes_on(make_world: Any) -> None:
-    made: World = make_world("pin-file")
-    flaked, broken = made.affecting[0], made.commits["rename scale"]
-    world = having(made, [f"fail {flaked}"] * 2)
+def test_a_culprit_that_passes_when_it_is_tested_again_is_not_named_and_the_walk_goes_on(pinned: World) -> None:
+    flaked, broken = pinned.affecting[0], pinned.commits["rename scale"]
+    world = having(pinned, [f"fail {flaked}"] * 2)
     walk = Walk(world.open())
     seen = walk.observer.look()
     assert [walk.probe(seen, commit).verdict for commit in (flaked, seen.base)] == ["bad", "good"]
@@ -93,9 +92,8 @@ def test_a_culprit_that_passes_when_it_is_tested_again_is_not_named_and_the_walk
     assert (end.retried, end.tested) == (1, len(records))
 
 
-def test_the_share_of_retries_is_told_everywhere(make_world: Any) -> None:
-    made: World = make_world("pin-file")
-    world = having(made, [f"fail {made.affecting[0]}"])
+def test_the_share_of_retries_is_told_everywhere(pinned: World) -> None:
+    world = having(pinned, [f"fail {pinned.affecting[0]}"])
     walk, end = walk_on(world)
     told = f"1 of {end.tested} smoke tests needed a retry to pass."
     arguments = ["integrate", "-C", str(world.checkout)]
@@ -241,29 +239,27 @@ def test_a_break_that_main_has_fixed_costs_one_test(make_world: Any) -> None:
 
 
 def test_verdicts_under_another_environment_are_named_where_none_counts(
-    make_world: Any, monkeypatch: pytest.MonkeyPatch
+    pinned: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world: World = make_world("pin-file")
-    world.reconfigure("timeout-minutes = 2\n", 'timeout-minutes = 2\nenvironment = ["CC", "CXX"]\n')
-    having(world)
+    pinned.reconfigure("timeout-minutes = 2\n", 'timeout-minutes = 2\nenvironment = ["CC", "CXX"]\n')
+    having(pinned)
     monkeypatch.setenv("CC", "gcc-12")
-    _, end = walk_on(world)
+    _, end = walk_on(pinned)
     monkeypatch.setenv("CC", "clang-19")
     told = "verdicts of this branch that were made with another smoke command, other values of CC, CXX"
-    assert f"{end.tested} {told}" in report_known(Walk(world.open()).observer).advice
-    done = invoke(world, "fix")
+    assert f"{end.tested} {told}" in report_known(Walk(pinned.open()).observer).advice
+    done = invoke(pinned, "fix")
     assert isinstance(done.exception, UsageError)
     assert "no smoke test ahead of this branch is known to have failed" in str(done.exception)
     assert f"{end.tested} {told}" in done.exception.why
     monkeypatch.setenv("CC", "gcc-12")
-    assert told not in report_known(Walk(world.open()).observer).advice
+    assert told not in report_known(Walk(pinned.open()).observer).advice
 
 
 @pytest.mark.parametrize("attempts", [1, 2])
-def test_the_page_says_how_many_tests_a_linear_walk_takes(make_world: Any, attempts: int) -> None:
-    made: World = make_world("pin-file")
-    made.reconfigure("timeout-minutes = 2\n", f"timeout-minutes = 2\nattempts = {attempts}\n")
-    world = having(made)
+def test_the_page_says_how_many_tests_a_linear_walk_takes(pinned: World, attempts: int) -> None:
+    pinned.reconfigure("timeout-minutes = 2\n", f"timeout-minutes = 2\nattempts = {attempts}\n")
+    world = having(pinned)
     names = {sha: name for name, sha in world.commits.items() if name in FIXES}
     taken = 0
     mended = world.affecting[world.affecting.index(world.commits["flaky"]) + 1]  # as before it: one test for both

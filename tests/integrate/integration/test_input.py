@@ -52,7 +52,7 @@ def everything(world: World) -> dict[str, str]:
     return found
 
 
-def edit(name: str, old: str, new: str) -> Callable[[World], None]:
+def edit(old: str, new: str, name: str = "integrate.toml") -> Callable[[World], None]:
     def change(world: World) -> None:
         path = world.checkout / name
         text = path.read_text()
@@ -62,9 +62,9 @@ def edit(name: str, old: str, new: str) -> Callable[[World], None]:
     return change
 
 
-def commit(name: str, old: str, new: str) -> Callable[[World], None]:
+def commit(old: str, new: str) -> Callable[[World], None]:
     def change(world: World) -> None:
-        edit(name, old, new)(world)
+        edit(old, new)(world)
         world.git("commit", "-q", "-a", "-m", "Mistake")
 
     return change
@@ -103,6 +103,9 @@ remote = "https://mini.invalid/fork.git"
 branch = "downstream-llvm"
 """
 
+#: How ``integrate.toml`` says where the pin is.
+DECLARED = 'submodule = "third_party/llvm"'
+
 TABLE = [
     (
         "input-missing",
@@ -110,31 +113,16 @@ TABLE = [
         "run",
         lambda world: (world.checkout / "integrate.toml").unlink(),
     ),
-    ("config-invalid", "integrate.toml: ", "run", edit("integrate.toml", "[smoke]", "[smoke]\ncolour = 1")),
-    ("config-invalid", "integrate.toml: ", "run", edit("integrate.toml", "[smoke]", "[smoke")),
+    ("config-invalid", "integrate.toml: ", "run", edit("[smoke]", "[smoke]\ncolour = 1")),
+    ("config-invalid", "integrate.toml: ", "run", edit("[smoke]", "[smoke")),
     ("config-invalid", "integrate.toml: ", "run", write("integrate.toml", "# caf\xe9\n".encode("latin-1"))),
-    ("config-invalid", "integrate.toml: ", "run", edit("integrate.toml", 'submodule = "third_party/llvm"', "")),
-    ("config-invalid", "is not a submodule at", "run", edit("integrate.toml", "third_party/llvm", "app.c")),
-    (
-        "config-invalid",
-        "is not a submodule at",
-        "run",
-        edit("integrate.toml", "third_party/llvm", "third_party/nothing"),
-    ),
-    (
-        "pin-invalid",
-        "does not hold a full commit at",
-        "run",
-        commit("integrate.toml", 'submodule = "third_party/llvm"', 'pin-file = "app.c"'),
-    ),
-    (
-        "pin-invalid",
-        "does not hold a full commit at",
-        "run",
-        commit("integrate.toml", 'submodule = "third_party/llvm"', 'pin-file = "nothing"'),
-    ),
-    ("checkout-dirty", "there are changes that are not committed", "run", edit("app.c", "int main", "int  main")),
-    ("checkout-dirty", "there are changes that are not committed", "next", edit("app.c", "int main", "int  main")),
+    ("config-invalid", "integrate.toml: ", "run", edit(DECLARED, "")),
+    ("config-invalid", "is not a submodule at", "run", edit("third_party/llvm", "app.c")),
+    ("config-invalid", "is not a submodule at", "run", edit("third_party/llvm", "third_party/nothing")),
+    ("pin-invalid", "does not hold a full commit at", "run", commit(DECLARED, 'pin-file = "app.c"')),
+    ("pin-invalid", "does not hold a full commit at", "run", commit(DECLARED, 'pin-file = "nothing"')),
+    ("checkout-dirty", "there are changes that are not committed", "run", edit("int main", "int  main", "app.c")),
+    ("checkout-dirty", "there are changes that are not committed", "next", edit("int main", "int  main", "app.c")),
     ("integrate-not-started", "HEAD is detached", "run", git("checkout", "-q", "--detach")),
     ("integrate-not-started", "is not an integrate branch", "run", git("switch", "-q", "main")),
     ("upstream-rewritten", "force-pushed", "run", rewritten),
@@ -143,13 +131,13 @@ TABLE = [
         "network-failed",
         "the upstream repository can't be read",
         "run",
-        commit("integrate.toml", "[upstream]", '[upstream]\nbranch = "nothing"'),
+        commit("[upstream]", '[upstream]\nbranch = "nothing"'),
     ),
     ("network-failed", "the remote 'origin' can't be read", "run --push", gone("origin.git")),
     ("network-failed", "the remote 'origin' can't be read", "start", gone("origin.git")),
     ("network-failed", "the export remote can't be read", "next", gone("fork.git")),
-    ("config-invalid", "integrate.toml names no fork of LLVM", "next", commit("integrate.toml", EXPORT, "")),
-    ("tool-missing", "the smoke command can't be run", "run", commit("integrate.toml", "./smoke.sh", "./nothing.sh")),
+    ("config-invalid", "integrate.toml names no fork of LLVM", "next", commit(EXPORT, "")),
+    ("tool-missing", "the smoke command can't be run", "run", commit("./smoke.sh", "./nothing.sh")),
     ("tool-missing", "the smoke command can't be run", "run", not_executable),
     ("revision-unknown", "names no commit of the upstream", "next --advance-to feedbeef", lambda world: None),
     ("revision-unsuitable", "can't advance to", "next --advance-to HEAD~1", lambda world: None),
@@ -193,21 +181,19 @@ PINS = {
 
 
 @pytest.mark.parametrize("content", PINS.values(), ids=PINS.keys())
-def test_a_pin_file_that_holds_no_pin(make_world: Any, content: bytes) -> None:
-    world: World = make_world("pin-file")
-    (world.checkout / "llvm-project.version").write_bytes(content)
-    world.publish("Mistake")
-    refs = world.git("for-each-ref")
-    refused(lambda: start(world.open()), "pin-invalid")
-    assert world.git("for-each-ref") == refs
+def test_a_pin_file_that_holds_no_pin(pinned: World, content: bytes) -> None:
+    (pinned.checkout / "llvm-project.version").write_bytes(content)
+    pinned.publish("Mistake")
+    refs = pinned.git("for-each-ref")
+    refused(lambda: start(pinned.open()), "pin-invalid")
+    assert pinned.git("for-each-ref") == refs
 
 
-def test_a_pin_that_nobody_has(make_world: Any) -> None:
-    world: World = make_world("pin-file")
-    (world.checkout / "llvm-project.version").write_text("0123456789" * 4 + "\n")
-    world.publish("Mistake")
-    refused(lambda: start(world.open()), "commit-unreachable")
-    assert world.git("symbolic-ref", "--short", "HEAD") == "main"
+def test_a_pin_that_nobody_has(pinned: World) -> None:
+    (pinned.checkout / "llvm-project.version").write_text("0123456789" * 4 + "\n")
+    pinned.publish("Mistake")
+    refused(lambda: start(pinned.open()), "commit-unreachable")
+    assert pinned.git("symbolic-ref", "--short", "HEAD") == "main"
 
 
 # -- the machine -------------------------------------------------------------------------------------------------------

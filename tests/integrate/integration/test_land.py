@@ -104,13 +104,12 @@ def test_nothing_lands_whose_llvm_others_can_not_fetch(make_world: Any) -> None:
     assert world.git("rev-parse", "HEAD") == origin(world).resolve(f"refs/heads/{BRANCH}")
 
 
-def test_the_advances_up_to_there_are_kept_apart_if_asked(make_world: Any) -> None:
-    world: World = make_world()
-    commits = walked(world)
-    assert land(Walk(world.open()), squash=False, pulls=None, at="HEAD~1") == commits[-2]
-    assert world.git("rev-parse", "HEAD") == origin(world).resolve(f"refs/heads/{BRANCH}") == commits[-2]
-    assert origin(world).resolve(LANDED_HERE) == commits[-1]
-    assert pin_here(world) == world.open().pin(commits[-2])
+def test_the_advances_up_to_there_are_kept_apart_if_asked(plain: World) -> None:
+    commits = walked(plain)
+    assert land(Walk(plain.open()), squash=False, pulls=None, at="HEAD~1") == commits[-2]
+    assert plain.git("rev-parse", "HEAD") == origin(plain).resolve(f"refs/heads/{BRANCH}") == commits[-2]
+    assert origin(plain).resolve(LANDED_HERE) == commits[-1]
+    assert pin_here(plain) == plain.open().pin(commits[-2])
 
 
 @pytest.mark.parametrize(
@@ -125,18 +124,17 @@ def test_the_advances_up_to_there_are_kept_apart_if_asked(make_world: Any) -> No
         ("refs/mlir-release/probes/x", "revision-unsuitable", "is not a commit of"),
     ],
 )
-def test_an_advance_that_is_not_on_the_branch_is_refused(make_world: Any, at: str, identifier: str, said: str) -> None:
-    world: World = make_world()
-    walked(world, 1)
-    world.git("branch", "elsewhere", world.git("commit-tree", "-m", "x", "-p", "main", "main^{tree}"))
-    world.git("branch", "beside", world.git("commit-tree", "-m", "x", "-p", "HEAD", "HEAD^{tree}"))
-    world.git("update-ref", "refs/mlir-release/probes/x", world.git("commit-tree", "-m", "x", "HEAD^{tree}"))
-    before = world.git("for-each-ref")
-    told = integrate(world, "land", f"--at={at}")
+def test_an_advance_that_is_not_on_the_branch_is_refused(plain: World, at: str, identifier: str, said: str) -> None:
+    walked(plain, 1)
+    plain.git("branch", "elsewhere", plain.git("commit-tree", "-m", "x", "-p", "main", "main^{tree}"))
+    plain.git("branch", "beside", plain.git("commit-tree", "-m", "x", "-p", "HEAD", "HEAD^{tree}"))
+    plain.git("update-ref", "refs/mlir-release/probes/x", plain.git("commit-tree", "-m", "x", "HEAD^{tree}"))
+    before = plain.git("for-each-ref")
+    told = integrate(plain, "land", f"--at={at}")
     assert (told["code"], told["error"]) == (2, identifier), told
     assert said in told["what"]
     assert told["remedy"]
-    assert world.git("for-each-ref") == before
+    assert plain.git("for-each-ref") == before
 
 
 # -- others ------------------------------------------------------------------------------------------------------------
@@ -148,67 +146,62 @@ def colleague(world: World, folder: Path) -> Path:
     return folder
 
 
-def test_commits_that_others_have_pushed_are_not_left_out_unseen(make_world: Any, tmp_path: Path) -> None:
-    world: World = make_world()
-    walked(world)
-    other = colleague(world, tmp_path / "other")
+def test_commits_that_others_have_pushed_are_not_left_out_unseen(plain: World, tmp_path: Path) -> None:
+    walked(plain)
+    other = colleague(plain, tmp_path / "other")
     miniature.git(other, "commit", "-q", "--allow-empty", "-m", "Theirs")
     miniature.git(other, "push", "-q")
     theirs = miniature.git(other, "rev-parse", "HEAD")
-    head = world.git("rev-parse", "HEAD")
+    head = plain.git("rev-parse", "HEAD")
     for at in ("HEAD~1", None):
-        refused(lambda at=at: land(Walk(world.open()), squash=True, pulls=None, at=at), "branch-diverged")  # type: ignore[misc]
-        assert (world.git("rev-parse", "HEAD"), origin(world).resolve(f"refs/heads/{BRANCH}")) == (head, theirs)
-    commit = land(Walk(world.open()), squash=True, pulls=None, at="HEAD~1")  # they have been seen now
-    check_landed(world, f"{head}~1", theirs, commit)
+        refused(lambda at=at: land(Walk(plain.open()), squash=True, pulls=None, at=at), "branch-diverged")  # type: ignore[misc]
+        assert (plain.git("rev-parse", "HEAD"), origin(plain).resolve(f"refs/heads/{BRANCH}")) == (head, theirs)
+    commit = land(Walk(plain.open()), squash=True, pulls=None, at="HEAD~1")  # they have been seen now
+    check_landed(plain, f"{head}~1", theirs, commit)
 
 
-def test_a_refused_push_leaves_the_branch_as_it_was(make_world: Any) -> None:
-    world: World = make_world()
-    commits = walked(world)
-    hook = world.root / "origin.git" / "hooks" / "update"
+def test_a_refused_push_leaves_the_branch_as_it_was(plain: World) -> None:
+    commits = walked(plain)
+    hook = plain.root / "origin.git" / "hooks" / "update"
     hook.write_text('#!/bin/sh\ncase "$1" in refs/heads/*) echo "not today"; exit 1;; esac\n')
     hook.chmod(0o755)
     for at in (None, "HEAD~2"):
-        error = refused(lambda at=at: land(Walk(world.open()), squash=True, pulls=None, at=at), "push-failed")  # type: ignore[misc]
+        error = refused(lambda at=at: land(Walk(plain.open()), squash=True, pulls=None, at=at), "push-failed")  # type: ignore[misc]
         assert "not today" in error.why
-        assert world.git("rev-parse", "HEAD") == origin(world).resolve(f"refs/heads/{BRANCH}") == commits[-1]
-        assert world.git("status", "--porcelain") == ""
+        assert plain.git("rev-parse", "HEAD") == origin(plain).resolve(f"refs/heads/{BRANCH}") == commits[-1]
+        assert plain.git("status", "--porcelain") == ""
     hook.unlink()
-    check_landed(world, commits[-3], commits[-1], land(Walk(world.open()), squash=True, pulls=None, at="HEAD~2"))
+    check_landed(plain, commits[-3], commits[-1], land(Walk(plain.open()), squash=True, pulls=None, at="HEAD~2"))
 
 
-def test_a_remote_that_refuses_the_old_commits_is_only_a_warning(make_world: Any) -> None:
-    world: World = make_world()
-    commits = walked(world)
-    hook = world.root / "origin.git" / "hooks" / "update"
+def test_a_remote_that_refuses_the_old_commits_is_only_a_warning(plain: World) -> None:
+    commits = walked(plain)
+    hook = plain.root / "origin.git" / "hooks" / "update"
     hook.write_text('#!/bin/sh\ncase "$1" in refs/mlir-release/landed/*) echo "no such refs"; exit 1;; esac\n')
     hook.chmod(0o755)
-    told = integrate(world, "land")
+    told = integrate(plain, "land")
     assert told["code"] == 0
     assert "no such refs" in told["said"]
-    assert origin(world).resolve(LANDED_HERE) is None
-    assert world.git("rev-parse", LANDED_HERE) == commits[-1]
+    assert origin(plain).resolve(LANDED_HERE) is None
+    assert plain.git("rev-parse", LANDED_HERE) == commits[-1]
     hook.unlink()
-    assert integrate(world, "land")["commit"] == told["commit"]  # the next time, it takes them
-    assert origin(world).resolve(LANDED_HERE) == commits[-1]
+    assert integrate(plain, "land")["commit"] == told["commit"]  # the next time, it takes them
+    assert origin(plain).resolve(LANDED_HERE) == commits[-1]
 
 
 @pytest.mark.parametrize("at", ["", "HEAD~2"])
-def test_two_landings_at_once_are_one(make_world: Any, at: str) -> None:
-    world: World = make_world()
-    commits = walked(world)
-    line = [sys.executable, "-m", "mlir_release", "integrate", "-C", str(world.checkout), "land", "--json"]
+def test_two_landings_at_once_are_one(plain: World, at: str) -> None:
+    commits = walked(plain)
+    line = [sys.executable, "-m", "mlir_release", "integrate", "-C", str(plain.checkout), "land", "--json"]
     line += ["--at", at and commits[-3]] if at else []
     running = [subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(2)]
     said = [process.communicate() for process in running]
     assert [process.returncode for process in running] == [0, 0], said
     (commit,) = {json.loads(out)["commit"] for out, _ in said}
-    check_landed(world, commits[-3 if at else -1], commits[-1], commit)
+    check_landed(plain, commits[-3 if at else -1], commits[-1], commit)
 
 
-def test_a_landing_on_another_machine_is_taken_over(make_world: Any, tmp_path: Path) -> None:
-    world: World = make_world(patched=True)
+def test_a_landing_on_another_machine_is_taken_over(world: World, tmp_path: Path) -> None:
     commits = walked(world)
     other = colleague(world, tmp_path / "other")
     elsewhere = Walk(open_project(other, clock=lambda: NOON))
@@ -222,44 +215,41 @@ def test_a_landing_on_another_machine_is_taken_over(make_world: Any, tmp_path: P
     assert tree_of(origin(world), backed_off) == tree_of(Git(world.checkout), commits[-2])
 
 
-def test_what_a_killed_landing_pushed_is_replaced_though_its_text_is_another(make_world: Any) -> None:
-    world: World = make_world()
-    commits = walked(world)
-    older = world.git("commit-tree", "-m", "Integrate, as told before", "-p", "main", "HEAD^{tree}")
-    world.git("push", "-q", "--force", f"{URL}origin.git", f"{older}:refs/heads/{BRANCH}")  # where nobody has seen it
-    commit = land(Walk(world.open()), squash=True, pulls=None)
-    check_landed(world, commits[-1], commits[-1], commit)
+def test_what_a_killed_landing_pushed_is_replaced_though_its_text_is_another(plain: World) -> None:
+    commits = walked(plain)
+    older = plain.git("commit-tree", "-m", "Integrate, as told before", "-p", "main", "HEAD^{tree}")
+    plain.git("push", "-q", "--force", f"{URL}origin.git", f"{older}:refs/heads/{BRANCH}")  # where nobody has seen it
+    commit = land(Walk(plain.open()), squash=True, pulls=None)
+    check_landed(plain, commits[-1], commits[-1], commit)
     assert commit != older
 
 
-def test_what_was_landed_twice_is_all_in_reach(make_world: Any) -> None:
-    world: World = make_world()
-    first = walked(world)
-    land(Walk(world.open()), squash=True, pulls=None)
-    walk = Walk(world.open())
+def test_what_was_landed_twice_is_all_in_reach(plain: World) -> None:
+    first = walked(plain)
+    land(Walk(plain.open()), squash=True, pulls=None)
+    walk = Walk(plain.open())
     walk.next()
-    (world.checkout / "README").write_text("after review\n")
-    world.git("add", "README")
-    world.git("commit", "-q", "-m", "Address a comment")
-    second = world.git("rev-parse", "HEAD")
+    (plain.checkout / "README").write_text("after review\n")
+    plain.git("add", "README")
+    plain.git("commit", "-q", "-m", "Address a comment")
+    second = plain.git("rev-parse", "HEAD")
     commit = land(walk, squash=True, pulls=None)
-    check_landed(world, second, first[-1], commit)
-    for git in (Git(world.checkout), origin(world)):
+    check_landed(plain, second, first[-1], commit)
+    for git in (Git(plain.checkout), origin(plain)):
         assert is_ancestor(git, second, LANDED_HERE)
-    assert "Address a comment" in world.git("log", "-1", "--format=%B")
-    count = len(world.open().upstream.affecting(world.open().started_from(BRANCH), walk.observer.look().base))
-    assert f"{count} affecting commits" in world.git("log", "-1", "--format=%B")
+    assert "Address a comment" in plain.git("log", "-1", "--format=%B")
+    count = len(plain.open().upstream.affecting(plain.open().started_from(BRANCH), walk.observer.look().base))
+    assert f"{count} affecting commits" in plain.git("log", "-1", "--format=%B")
 
 
-def test_a_landing_of_an_advance_that_tested_bad_warns(make_world: Any) -> None:
-    world: World = make_world()
-    walk = world.begin(publish=True)
+def test_a_landing_of_an_advance_that_tested_bad_warns(plain: World) -> None:
+    walk = plain.begin(publish=True)
     walk.next()
     seen = walk.observer.look()
     bad = seen.ahead[0]
     walk.advance(seen, bad, walk.observer.stack_at(seen, bad.sha), "bad", {})
-    world.fix("rename scale")
-    told = integrate(world, "land", "--at", "HEAD~1")
+    plain.fix("rename scale")
+    told = integrate(plain, "land", "--at", "HEAD~1")
     assert told["code"] == 0
     assert "tested bad" in told["said"]
 
@@ -279,24 +269,22 @@ def rebased(world: World) -> tuple[str, str]:
 
 @pytest.mark.parametrize("command", [("sync",), ("next", "--push"), ("land",)])
 def test_after_a_rebase_the_message_says_how_it_replaces_what_was_pushed(
-    make_world: Any, command: tuple[str, ...]
+    plain: World, command: tuple[str, ...]
 ) -> None:
-    world: World = make_world()
-    theirs, ours = rebased(world)
-    told = integrate(world, *command)
+    theirs, ours = rebased(plain)
+    told = integrate(plain, *command)
     assert (told["code"], told["error"]) == (4, "branch-diverged")
     assert "rebased" in told["why"]
     assert f"git push --force-with-lease={BRANCH}:{theirs} origin {BRANCH}" in told["remedy"]
-    assert origin(world).resolve(f"refs/heads/{BRANCH}") == theirs
-    world.git("push", "-q", f"--force-with-lease={BRANCH}:{theirs}", "origin", BRANCH)
-    assert integrate(world, "sync")["code"] == 0
-    assert is_ancestor(origin(world), ours, BRANCH)
+    assert origin(plain).resolve(f"refs/heads/{BRANCH}") == theirs
+    plain.git("push", "-q", f"--force-with-lease={BRANCH}:{theirs}", "origin", BRANCH)
+    assert integrate(plain, "sync")["code"] == 0
+    assert is_ancestor(origin(plain), ours, BRANCH)
 
 
-def test_a_rebased_branch_can_be_landed_at_once(make_world: Any) -> None:
-    world: World = make_world()
-    theirs, ours = rebased(world)
-    told = integrate(world, "land", "--at", "HEAD")
+def test_a_rebased_branch_can_be_landed_at_once(plain: World) -> None:
+    theirs, ours = rebased(plain)
+    told = integrate(plain, "land", "--at", "HEAD")
     assert told["code"] == 0
-    check_landed(world, ours, theirs, told["commit"])
-    assert is_ancestor(origin(world), ours, LANDED_HERE)
+    check_landed(plain, ours, theirs, told["commit"])
+    assert is_ancestor(origin(plain), ours, LANDED_HERE)

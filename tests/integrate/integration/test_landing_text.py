@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from msgspec import structs
@@ -53,9 +53,8 @@ def section(body: str, title: str) -> list[str]:
 @pytest.mark.parametrize(
     "upstream", ["", "https://github.com/llvm/llvm-project.git", "git@github.com:llvm/llvm-project"]
 )
-def test_culprits_are_told_with_their_subjects_and_what_fixed_them(make_world: Any, upstream: str) -> None:
-    world: World = make_world()
-    walk = with_two_breaks(world)
+def test_culprits_are_told_with_their_subjects_and_what_fixed_them(plain: World, upstream: str) -> None:
+    walk = with_two_breaks(plain)
     project = walk.project
     if upstream:
         there = structs.replace(project.upstream.config, url=upstream)
@@ -63,7 +62,7 @@ def test_culprits_are_told_with_their_subjects_and_what_fixed_them(make_world: A
         project = Integration(config, project.outer, UpstreamRepository(project.upstream.directory, there))
     title, body = pull_request_text(project, walk.branch)
     at = "llvm/llvm-project@" if upstream else ""
-    first, second = world.commits["rename scale"], world.commits["healing"]
+    first, second = plain.commits["rename scale"], plain.commits["healing"]
     assert section(body, "Upstream commits that broke this project") == [
         f'- {at}{first} \\[mlir] Rename scale — fixed by "Follow upstream: rename scale", '
         '"Tidy &lt;b>up&lt;/b> after #\u200b7 by @\u200bteam"'.replace("\\[", "["),
@@ -78,45 +77,42 @@ def test_culprits_are_told_with_their_subjects_and_what_fixed_them(make_world: A
     assert title == f"Integrate LLVM at {second[:12]}"
 
 
-def test_a_squashed_commit_names_its_culprits_for_the_statistics(make_world: Any) -> None:
-    world: World = make_world()
-    walk = with_two_breaks(world)
-    before = collect_stats(world.open())
+def test_a_squashed_commit_names_its_culprits_for_the_statistics(plain: World) -> None:
+    walk = with_two_breaks(plain)
+    before = collect_stats(plain.open())
     land(walk, squash=True, pulls=None)
-    culprits = [world.commits["rename scale"], world.commits["healing"]]
-    trailers = parse_trailers(world.git("log", "-1", "--format=%B"))
+    culprits = [plain.commits["rename scale"], plain.commits["healing"]]
+    trailers = parse_trailers(plain.git("log", "-1", "--format=%B"))
     assert trailers[T_CULPRITS].split() == culprits
-    after = collect_stats(world.open())
+    after = collect_stats(plain.open())
     assert (list(after.culprits), after.folders, after.months) == (culprits, before.folders, before.months)
 
 
-def test_what_an_earlier_landing_told_is_told_again(make_world: Any) -> None:
-    world: World = make_world()
-    walk = with_two_breaks(world)
+def test_what_an_earlier_landing_told_is_told_again(plain: World) -> None:
+    walk = with_two_breaks(plain)
     land(walk, squash=True, pulls=None)
     _, told = pull_request_text(walk.project, walk.branch)
-    world.git("commit", "-q", "--allow-empty", "-m", "Address a comment")
+    plain.git("commit", "-q", "--allow-empty", "-m", "Address a comment")
     land(walk, squash=True, pulls=None)
     _, body = pull_request_text(walk.project, walk.branch)
     for title in ("Upstream commits that broke this project", "Changes to this repository"):
         assert set(section(body, title)) >= set(section(told, title)) != set()
     assert section(body, "Changes to this repository")[-1].endswith("Address a comment")
-    trailers = parse_trailers(world.git("log", "-1", "--format=%B"))
+    trailers = parse_trailers(plain.git("log", "-1", "--format=%B"))
     assert len(trailers[T_CULPRITS].split()) == 2
     assert "2 breaks" in body
 
 
-def test_the_title_follows_the_template(make_world: Any) -> None:
-    world: World = make_world("pin-file")
-    world.reconfigure(
+def test_the_title_follows_the_template(pinned: World) -> None:
+    pinned.reconfigure(
         "[upstream.export]",
         '[land]\ntitle = "Bump {name} {from}→{short} ({count} commits) [{commit}]"\n[upstream.export]',
     )
-    walk = world.begin()
+    walk = pinned.begin()
     begun = walk.observer.look().base
     walk.next()
-    base = world.affecting[0]
+    base = pinned.affecting[0]
     title = f"Bump LLVM {begun[:12]}→{base[:12]} (1 commits) [{base}]"
     assert pull_request_text(walk.project, walk.branch)[0] == title
     land(walk, squash=True, pulls=None)
-    assert miniature.git(world.root / "origin.git", "log", "-1", "--format=%s", walk.branch) == title
+    assert miniature.git(pinned.root / "origin.git", "log", "-1", "--format=%s", walk.branch) == title

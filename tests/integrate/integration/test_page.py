@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from click.testing import CliRunner
 
@@ -23,32 +23,31 @@ if TYPE_CHECKING:
 
 
 def test_a_walk_to_a_culprit_is_drawn_in_the_summary_and_counted(
-    make_world: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    plain: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world: World = make_world()
-    start(world.open())
-    end = Walk(world.open()).run(st.Adaptive())
-    culprit = world.affecting.index(end.bad) + 1
+    start(plain.open())
+    end = Walk(plain.open()).run(st.Adaptive())
+    culprit = plain.affecting.index(end.bad) + 1
     summary = tmp_path / "summary.md"
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
-    invoke(world, "run", "--no-probes")
+    invoke(plain, "run", "--no-probes")
     text = summary.read_text()
-    assert f"The walk: {culprit - 1} of {len(world.affecting)} affecting commits of LLVM" in text
-    page = CliRunner().invoke(app, ["integrate", "-C", str(world.checkout), "page"], catch_exceptions=False)
+    assert f"The walk: {culprit - 1} of {len(plain.affecting)} affecting commits of LLVM" in text
+    page = CliRunner().invoke(app, ["integrate", "-C", str(plain.checkout), "page"], catch_exceptions=False)
     assert page.output.strip() in text
     line = text.split("```text\n")[1].splitlines()
     assert line[0][culprit - 1 : culprit + 1] == "oX"
     assert line[1].index("^") == culprit - 1
     data = json.loads(
         CliRunner()
-        .invoke(app, ["integrate", "-C", str(world.checkout), "page", "--json"], catch_exceptions=False)
+        .invoke(app, ["integrate", "-C", str(plain.checkout), "page", "--json"], catch_exceptions=False)
         .output
     )
     assert [test["position"] for test in data["tests"] if test["verdict"] == "bad"][-1] == culprit
     assert data["culprits"] == [end.bad]
     assert f"\n- {culprit}: `{end.bad[:12]}` [mlir] Rename scale\n" in text
-    Walk(world.open()).next()  # a person goes to the culprit, to fix it
-    stats = collect_stats(world.open())
+    Walk(plain.open()).next()  # a person goes to the culprit, to fix it
+    stats = collect_stats(plain.open())
     assert list(stats.months.values()) == [{"commits": culprit, "breaks": 1}]
     assert stats.culprits == (end.bad,)
     assert stats.folders == {"mlir": 1}
@@ -57,6 +56,5 @@ def test_a_walk_to_a_culprit_is_drawn_in_the_summary_and_counted(
     assert "2026-11" in stats.as_text()
 
 
-def test_a_project_without_integrates_has_no_statistics(make_world: Any) -> None:
-    world: World = make_world()
-    assert collect_stats(world.open()).as_text() == "no integrate is recorded in this branch's history"
+def test_a_project_without_integrates_has_no_statistics(plain: World) -> None:
+    assert collect_stats(plain.open()).as_text() == "no integrate is recorded in this branch's history"

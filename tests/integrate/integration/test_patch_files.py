@@ -183,13 +183,12 @@ def test_a_patch_that_applies_twice_is_told_and_dropped_only_once_upstream_has_t
 
 
 def test_patches_without_a_fork_are_refused_before_the_first_test(unpatched: World) -> None:
-    world = unpatched
-    integrate(world, "start")
-    assert "code" in integrate(world, "patches", "add", world.commits["needed"], "--why", "x")
-    config = world.checkout / "integrate.toml"
+    integrate(unpatched, "start")
+    assert "code" in integrate(unpatched, "patches", "add", unpatched.commits["needed"], "--why", "x")
+    config = unpatched.checkout / "integrate.toml"
     config.write_text(re.sub(r"\[upstream.export\]\n.*\n.*\n", "", config.read_text()))
-    commit(world, "Name no fork")
+    commit(unpatched, "Name no fork")
     for command in ("run", "plan"):
-        stopped = integrate(world, command)
+        stopped = integrate(unpatched, command)
         assert (stopped["error"], "names no fork" in stopped["what"]) == ("config-invalid", True)
         assert "testing" not in stopped["said"]

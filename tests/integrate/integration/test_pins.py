@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -147,18 +147,17 @@ def test_copies_of_the_commit_move_with_it_in_the_same_commit(repin: Callable[..
     assert world.open().outer_key("HEAD") == key  # no verdict depends on it
 
 
-def test_a_submodule_can_have_copies(make_world: Any) -> None:
-    world: World = make_world()
-    base = world.open().pin()
-    (world.checkout / ".dep-versions").write_text(f"lib={base}\nother=1\n")
-    world.git("add", ".dep-versions")
-    world.reconfigure("[smoke]", also(".dep-versions", r"^lib=(\S+)") + "[smoke]")
-    walk = world.begin()
+def test_a_submodule_can_have_copies(plain: World) -> None:
+    base = plain.open().pin()
+    (plain.checkout / ".dep-versions").write_text(f"lib={base}\nother=1\n")
+    plain.git("add", ".dep-versions")
+    plain.reconfigure("[smoke]", also(".dep-versions", r"^lib=(\S+)") + "[smoke]")
+    walk = plain.begin()
     walk.next()
-    assert shown(world, ".dep-versions").decode() == f"lib={world.affecting[0]}\nother=1\n"
-    (world.checkout / ".dep-versions").write_text(f"lib={base}\nother=1\n")  # as a kill leaves it
+    assert shown(plain, ".dep-versions").decode() == f"lib={plain.affecting[0]}\nother=1\n"
+    (plain.checkout / ".dep-versions").write_text(f"lib={base}\nother=1\n")  # as a kill leaves it
     walk.next()
-    assert world.open().pin() == world.affecting[1]
+    assert plain.open().pin() == plain.affecting[1]
 
 
 def test_two_places_that_disagree_are_refused_until_start_repairs_them(repin: Callable[..., World]) -> None:
@@ -194,10 +193,7 @@ def _serve_files(world: World) -> None:
     config.write_text(config.read_text().replace(f'[url "{world.root}/"]', f'[url "file://{world.root}/"]'))
 
 
-def test_a_submodule_that_recommends_a_shallow_clone_is_cloned_with_its_history(
-    make_world: Any, tmp_path: Path
-) -> None:
-    world: World = make_world(patched=True)
+def test_a_submodule_that_recommends_a_shallow_clone_is_cloned_with_its_history(world: World, tmp_path: Path) -> None:
     _serve_files(world)
     world.git("config", "-f", ".gitmodules", "submodule.third_party/llvm.shallow", "true")
     world.publish("Shallow")
@@ -210,12 +206,11 @@ def test_a_submodule_that_recommends_a_shallow_clone_is_cloned_with_its_history(
     )
 
 
-def test_a_shallow_clone_of_a_person_gets_its_history(make_world: Any, tmp_path: Path) -> None:
-    world: World = make_world()
-    _serve_files(world)
-    env = {**os.environ, **world.environment()}
+def test_a_shallow_clone_of_a_person_gets_its_history(plain: World, tmp_path: Path) -> None:
+    _serve_files(plain)
+    env = {**os.environ, **plain.environment()}
     fresh = tmp_path / "fresh"
-    miniature.git(tmp_path, "clone", "-q", f"file://{world.root}/origin.git", str(fresh), env=env)
+    miniature.git(tmp_path, "clone", "-q", f"file://{plain.root}/origin.git", str(fresh), env=env)
     miniature.git(fresh, "submodule", "--quiet", "update", "--init", "--depth=1", env=env)
     assert miniature.git(fresh / "third_party/llvm", "rev-parse", "--is-shallow-repository", env=env) == "true"
     done = invoke(fresh, "start")

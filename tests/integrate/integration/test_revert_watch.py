@@ -125,8 +125,7 @@ def test_the_revert_of_a_commit_that_the_branch_carries_is_reported(grow: Any, h
     assert Reverted(**data["reverted"][0]).text(code, markdown).startswith(f"`{needed[:12]}` ")
 
 
-def test_what_the_branch_reverts_itself_is_not_reported(make_world: Any) -> None:
-    world: World = make_world(patched=True)
+def test_what_the_branch_reverts_itself_is_not_reported(world: World) -> None:
     start(world.open())
     data = collect(open_observers(world.checkout)[0])
     assert any(patch["contained"].startswith("upstream reverts it too") for patch in data["patches"])

@@ -88,13 +88,12 @@ def test_what_an_included_header_includes_is_followed_to_its_source_as_cmake_say
     assert not included(f"{folder}/Other.td")
 
 
-def test_a_downstream_that_includes_nothing_fears_all_commits_alike(make_world: Any) -> None:
-    world: World = make_world()
-    world.git("rm", "-q", "app.c")
-    world.git("commit", "-q", "-m", "Only text")
-    project = world.open()
+def test_a_downstream_that_includes_nothing_fears_all_commits_alike(plain: World) -> None:
+    plain.git("rm", "-q", "app.c")
+    plain.git("commit", "-q", "-m", "Only text")
+    project = plain.open()
     assert not included_in(project)("mlir/api.h")
-    commits = [UpstreamCommit(sha, "", "") for sha in world.affecting[:3]]
+    commits = [UpstreamCommit(sha, "", "") for sha in plain.affecting[:3]]
     assert weigher(project)(commits) == [1.0] * 3
 
 

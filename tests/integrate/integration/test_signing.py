@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import tempfile
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -99,25 +99,23 @@ NEEDS_GPG = pytest.mark.skipif(shutil.which("gpg") is None, reason="NOTHING SIGN
 
 
 @NEEDS_SSH
-def test_each_commit_of_an_integrate_is_signed_by_ssh(make_world: Any) -> None:
-    world: World = make_world()
-    with_ssh(world)
-    made = whole_integrate(world)
-    assert signed(world.checkout, *made.values()) == [True] * 5, made
+def test_each_commit_of_an_integrate_is_signed_by_ssh(plain: World) -> None:
+    with_ssh(plain)
+    made = whole_integrate(plain)
+    assert signed(plain.checkout, *made.values()) == [True] * 5, made
     # Nobody reviews verdicts, and a replayed patch must be the same on every machine.
-    probes = world.git("for-each-ref", "--format=%(objectname)", "refs/mlir-release/probes").split()
-    assert signed(world.checkout, *probes) == [False] * len(probes)
+    probes = plain.git("for-each-ref", "--format=%(objectname)", "refs/mlir-release/probes").split()
+    assert signed(plain.checkout, *probes) == [False] * len(probes)
 
 
 @NEEDS_SSH
-def test_a_revert_is_signed_when_it_is_made_and_not_when_it_is_replayed(make_world: Any) -> None:
-    world: World = make_world()
-    with_ssh(world)
-    configure(world, "format.signOff=true")
-    walk = world.begin()
+def test_a_revert_is_signed_when_it_is_made_and_not_when_it_is_replayed(plain: World) -> None:
+    with_ssh(plain)
+    configure(plain, "format.signOff=true")
+    walk = plain.begin()
     walk.next()
-    tip = branch.carry(walk, world.affecting[0], revert=True, why="ours", link="", drop_when="")
-    llvm = world.checkout / "third_party/llvm"
+    tip = branch.carry(walk, plain.affecting[0], revert=True, why="ours", link="", drop_when="")
+    llvm = plain.checkout / "third_party/llvm"
     assert signed(llvm, tip) == [True]
     walk.next()
     moved = walk.observer.look().patches[0].sha
@@ -129,94 +127,86 @@ def test_a_revert_is_signed_when_it_is_made_and_not_when_it_is_replayed(make_wor
 
 
 @NEEDS_GPG
-def test_commits_are_signed_by_gpg(make_world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    world: World = make_world("pin-file")
-    with with_gpg(world, monkeypatch):
-        start(world.open())
-        Walk(world.open()).next()
-        assert signed(world.checkout, "HEAD", "HEAD~1") == [True, True]
+def test_commits_are_signed_by_gpg(pinned: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    with with_gpg(pinned, monkeypatch):
+        start(pinned.open())
+        Walk(pinned.open()).next()
+        assert signed(pinned.checkout, "HEAD", "HEAD~1") == [True, True]
 
 
 @NEEDS_SSH
-def test_a_key_that_an_agent_lists_is_used(make_world: Any) -> None:
-    world: World = make_world("pin-file")
-    key = with_ssh(world)
-    miniature.git(world.root, "config", "--file", str(world.root / "gitconfig"), "--unset", "user.signingkey")
-    configure(world, f"gpg.ssh.defaultKeyCommand=cat {key.with_suffix('.pub')}")
+def test_a_key_that_an_agent_lists_is_used(pinned: World) -> None:
+    key = with_ssh(pinned)
+    miniature.git(pinned.root, "config", "--file", str(pinned.root / "gitconfig"), "--unset", "user.signingkey")
+    configure(pinned, f"gpg.ssh.defaultKeyCommand=cat {key.with_suffix('.pub')}")
     # Without an agent, git can't sign with a public key alone: that it tries shows whose key it takes.
-    error = refused(lambda: start(world.open()), "program-failed", "could not sign")
+    error = refused(lambda: start(pinned.open()), "program-failed", "could not sign")
     assert "agent" in error.why.lower() or "private key" in error.why.lower(), error.why
 
 
 @NEEDS_SSH
-def test_settings_that_the_user_has_for_this_folder_alone_count(make_world: Any) -> None:
-    world: World = make_world("pin-file")
-    with_ssh(world)
-    key = world.root / "gitconfig-of-work"
-    config = world.root / "gitconfig"
+def test_settings_that_the_user_has_for_this_folder_alone_count(pinned: World) -> None:
+    with_ssh(pinned)
+    key = pinned.root / "gitconfig-of-work"
+    config = pinned.root / "gitconfig"
     signing = config.read_text().partition("[commit]")[2]
     config.write_text(config.read_text().partition("[commit]")[0])
     key.write_text(f"[commit]{signing}")
-    configure(world, f"includeIf.gitdir:{world.root / 'downstream'}/.path={key}")
-    start(world.open())
-    assert signed(world.checkout, "HEAD") == [True]
+    configure(pinned, f"includeIf.gitdir:{pinned.root / 'downstream'}/.path={key}")
+    start(pinned.open())
+    assert signed(pinned.checkout, "HEAD") == [True]
 
 
 @pytest.mark.parametrize("value", ["true", "1", "on", "YES"])
-def test_commits_are_signed_off_among_their_trailers(make_world: Any, value: str) -> None:
-    world: World = make_world("pin-file")
-    configure(world, f"format.signOff={value}")
-    made = whole_integrate(world)
+def test_commits_are_signed_off_among_their_trailers(pinned: World, value: str) -> None:
+    configure(pinned, f"format.signOff={value}")
+    made = whole_integrate(pinned)
     for kind, commit in made.items():
-        message = world.git("log", "-1", "--format=%B", commit)
+        message = pinned.git("log", "-1", "--format=%B", commit)
         assert message.splitlines().count(SIGN_OFF) == 1, message
         assert parse_trailers(message), kind
-    assert "Integrate-Pin" in parse_trailers(world.git("log", "-1", "--format=%B", made["squashed"]))
-    assert land(Walk(world.open()), squash=True, pulls=None) == made["squashed"]
-    verdicts = world.git("log", "--format=%B", "--glob=refs/mlir-release/probes")
+    assert "Integrate-Pin" in parse_trailers(pinned.git("log", "-1", "--format=%B", made["squashed"]))
+    assert land(Walk(pinned.open()), squash=True, pulls=None) == made["squashed"]
+    verdicts = pinned.git("log", "--format=%B", "--glob=refs/mlir-release/probes")
     assert "Signed-off-by" not in verdicts
 
 
-def test_a_name_that_is_not_utf8_is_signed_off_as_git_writes_it(make_world: Any) -> None:
-    world: World = make_world("pin-file")
-    with (world.root / "gitconfig").open("ab") as file:
+def test_a_name_that_is_not_utf8_is_signed_off_as_git_writes_it(pinned: World) -> None:
+    with (pinned.root / "gitconfig").open("ab") as file:
         file.write(b"[user]\n\tname = Andr\xe9\n[format]\n\tsignOff = true\n")
-    start(world.open())
-    content = Git(world.checkout).run("cat-file", "commit", "HEAD").stdout
+    start(pinned.open())
+    content = Git(pinned.checkout).run("cat-file", "commit", "HEAD").stdout
     assert content.endswith("\nSigned-off-by: André <dora@example.com>\n".encode())
 
 
 @pytest.mark.parametrize("value", ["false", "0", "no", ""])
-def test_without_being_asked_nothing_is_signed_off(make_world: Any, value: str) -> None:
-    world: World = make_world("pin-file")
-    configure(world, f"format.signOff={value}", f"commit.gpgsign={value}")
-    start(world.open())
-    assert "Signed-off-by" not in world.git("log", "-1", "--format=%B")
-    assert "gpgsig" not in world.git("cat-file", "commit", "HEAD")
+def test_without_being_asked_nothing_is_signed_off(pinned: World, value: str) -> None:
+    configure(pinned, f"format.signOff={value}", f"commit.gpgsign={value}")
+    start(pinned.open())
+    assert "Signed-off-by" not in pinned.git("log", "-1", "--format=%B")
+    assert "gpgsig" not in pinned.git("cat-file", "commit", "HEAD")
 
 
-def test_a_key_that_cannot_sign_is_one_message_and_loses_nothing(make_world: Any) -> None:
-    world: World = make_world("pin-file")
-    start(world.open())
-    configure(world, "commit.gpgsign=true", "gpg.format=ssh", f"user.signingkey={world.root / 'nothing'}")
-    before = world.git("for-each-ref")
-    error = refused(lambda: Walk(world.open()).next(), "program-failed", "could not sign")
+def test_a_key_that_cannot_sign_is_one_message_and_loses_nothing(pinned: World) -> None:
+    start(pinned.open())
+    configure(pinned, "commit.gpgsign=true", "gpg.format=ssh", f"user.signingkey={pinned.root / 'nothing'}")
+    before = pinned.git("for-each-ref")
+    error = refused(lambda: Walk(pinned.open()).next(), "program-failed", "could not sign")
     assert "commit.gpgsign false" in error.remedy
     assert error.why
-    assert world.git("for-each-ref") == before
-    assert world.git("status", "--porcelain") == ""
+    assert pinned.git("for-each-ref") == before
+    assert pinned.git("status", "--porcelain") == ""
 
 
-def test_the_configuration_is_read_once(make_world: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    world: World = make_world("pin-file")
-    configure(world, "format.signOff=true")
+def test_the_configuration_is_read_once(pinned: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    configure(pinned, "format.signOff=true")
     (tmp_path / "git").write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\nexec {shutil.which("git")} "$@"\n')
     (tmp_path / "git").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    project = world.open()
+    project = pinned.open()
     start(project)
     walk = Walk(project)
     walk.next()
     walk.next()
     assert (tmp_path / "asked").read_text().count("gpgsign") == 1
-    assert os.environ["GIT_CONFIG_GLOBAL"] == str(world.root / "gitconfig")
+    assert os.environ["GIT_CONFIG_GLOBAL"] == str(pinned.root / "gitconfig")

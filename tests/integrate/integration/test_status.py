@@ -98,9 +98,8 @@ def test_status_foretells_what_a_rebase_does(tmp_path: Path, seed: int) -> None:
 
 
 def test_status_starts_as_many_git_processes_for_twelve_patches_as_for_three(
-    make_world: Any, monkeypatch: pytest.MonkeyPatch
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world: World = make_world(patched=True)
     start(world.open())
     before, after = world.commits["needed"], world.affecting[-1]
     few = [processes_of_status(world, monkeypatch, until) for until in (before, after)]

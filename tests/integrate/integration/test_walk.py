@@ -55,44 +55,41 @@ def test_another_machine_goes_on_and_derives_no_verdict_again(
 
 
 def test_the_next_round_is_dispatched_while_probes_are_needed(
-    make_world: Any, use_pulls: Any, monkeypatch: pytest.MonkeyPatch
+    plain: World, use_pulls: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = make_world()
-    start(world.open(), publish=True)
+    start(plain.open(), publish=True)
     use_pulls(pulls := Pulls())
     monkeypatch.setenv("GITHUB_REF_NAME", "main")
-    arguments = ["-C", str(world.checkout), "run", "--no-probes", "--push", "--strategy", "parallel", "--width", "3"]
+    arguments = ["-C", str(plain.checkout), "run", "--no-probes", "--push", "--strategy", "parallel", "--width", "3"]
     done = CliRunner().invoke(app, ["integrate", *arguments, "--next-round", "llvm.yml"], catch_exceptions=False)
     assert done.exit_code == 0
     kind, call = pulls.calls[-1]
-    inputs = {"branch": walking(world).branch, "strategy": "parallel", "width": "3"}
+    inputs = {"branch": walking(plain).branch, "strategy": "parallel", "width": "3"}
     assert (kind, call) == ("dispatch", {"workflow": "llvm.yml", "branch": "main", "inputs": inputs})
     pulls.calls.clear()
-    walking(world).run(st.Adaptive(), until=world.affecting[0])
-    CliRunner().invoke(app, ["integrate", *arguments, "--next-round", "llvm.yml", "--until", world.affecting[0]])
+    walking(plain).run(st.Adaptive(), until=plain.affecting[0])
+    CliRunner().invoke(app, ["integrate", *arguments, "--next-round", "llvm.yml", "--until", plain.affecting[0]])
     assert [kind for kind, _ in pulls.calls] == ["draft"]  # at the goal: no further round
 
 
-def test_two_machines_verdicts_merge_by_union(make_world: Any, tmp_path: Path) -> None:
-    world = make_world()
-    start(world.open(), publish=True)
-    here, there = walking(world), Walk(world.elsewhere(tmp_path / "other"))
-    for walk, upstream in ((here, world.affecting[0]), (there, world.affecting[1])):
+def test_two_machines_verdicts_merge_by_union(plain: World, tmp_path: Path) -> None:
+    start(plain.open(), publish=True)
+    here, there = walking(plain), Walk(plain.elsewhere(tmp_path / "other"))
+    for walk, upstream in ((here, plain.affecting[0]), (there, plain.affecting[1])):
         seen = walk.observer.look()
         walk.probe(seen, upstream)
     here.store.push("origin")
     there.store.push("origin")
     here.store.pull("origin")
-    assert {record.upstream for record in here.store.load().values()} == set(world.affecting[:2])
+    assert {record.upstream for record in here.store.load().values()} == set(plain.affecting[:2])
 
 
-def test_rounds_of_machines_that_clone_without_blobs(make_world: Any, tmp_path: Path) -> None:
-    world = make_world()
-    start(world.open(), publish=True)
-    branch = world.git("symbolic-ref", "--short", "HEAD")
-    for number, upstream in enumerate(world.affecting[:2]):
+def test_rounds_of_machines_that_clone_without_blobs(plain: World, tmp_path: Path) -> None:
+    start(plain.open(), publish=True)
+    branch = plain.git("symbolic-ref", "--short", "HEAD")
+    for number, upstream in enumerate(plain.affecting[:2]):
         machine = tmp_path / f"machine-{number}"
-        source = f"file://{world.root}/origin.git"
+        source = f"file://{plain.root}/origin.git"
         miniature.git(tmp_path, "clone", "-q", "--filter=blob:none", "-b", branch, source, str(machine))
         walk = Walk(open_project(machine, clock=lambda: NOON), publish=True)
         walk.store.pull("origin")
@@ -100,14 +97,13 @@ def test_rounds_of_machines_that_clone_without_blobs(make_world: Any, tmp_path: 
         assert "?" not in missing
         walk.probe(walk.observer.look(), upstream)
         walk.store.push("origin")
-    here = walking(world)
+    here = walking(plain)
     here.store.pull("origin")
-    assert {record.upstream for record in here.store.load().values()} == set(world.affecting[:2])
+    assert {record.upstream for record in here.store.load().values()} == set(plain.affecting[:2])
 
 
-def test_a_round_is_planned_probed_and_gathered(make_world: Any, tmp_path: Path) -> None:
-    world = make_world()
-    walk = world.begin(publish=True)
+def test_a_round_is_planned_probed_and_gathered(plain: World, tmp_path: Path) -> None:
+    walk = plain.begin(publish=True)
     data = plan_round(JointWalk([walk]), st.Adaptive(width=3))
     assert len(data["probes"]) == 3
     records = tmp_path / "records"
@@ -131,24 +127,22 @@ def culprit(world: World) -> tuple[Walk, WalkEnd]:
     return walk, walk.run(st.Adaptive())
 
 
-def test_the_report_names_errors_and_suspects(make_world: Any) -> None:
-    world = make_world()
-    walk, end = culprit(world)
+def test_the_report_names_errors_and_suspects(plain: World) -> None:
+    walk, end = culprit(plain)
     assert end.record is not None
     seen = walk.observer.look()
     report = WalkReport.of(walk.project, replace(end, outcome="range", suspects=seen.ahead[:8]))
     assert any("scale" in finding.text for finding in report.findings)
-    assert report.suspects[0].commit.sha == world.commits["rename scale"]
+    assert report.suspects[0].commit.sha == plain.commits["rename scale"]
     assert Path(report.log).is_file()
     markdown = report.as_markdown()
-    assert world.commits["rename scale"][:12] in markdown
+    assert plain.commits["rename scale"][:12] in markdown
     assert f"Reproduce on `{end.branch}`: `mlir-release integrate probe {end.bad[:12]}`" in markdown
     assert probe(JointWalk([walk]), end.bad[:12]).verdict == "bad"
     assert json.loads(json.dumps(report.as_json()))["suspects"]
 
 
-def test_status_shows_patches_verdicts_and_what_is_ahead(make_world: Any) -> None:
-    world = make_world(patched=True)
+def test_status_shows_patches_verdicts_and_what_is_ahead(world: World) -> None:
     walk, end = culprit(world)
     data = collect(walk.observer)
     kinds = {patch["subject"].split()[0]: patch for patch in data["patches"]}
@@ -162,29 +156,27 @@ def test_status_shows_patches_verdicts_and_what_is_ahead(make_world: Any) -> Non
 
 
 def test_a_bisect_over_older_commits_carries_no_revert_of_what_is_not_there_yet(
-    make_world: Any, capfd: pytest.CaptureFixture[str]
+    plain: World, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """The pin is at the newest commit and carries two reverts of recent ones; the range lies before them."""
-    world = make_world()
-    start(world.open())
-    newest = world.affecting[-1]
-    walk = Walk(world.open())
+    start(plain.open())
+    newest = plain.affecting[-1]
+    walk = Walk(plain.open())
     walk.next(to=newest)
     for name in ("rename field", "drop last"):
-        branch.carry(walk, world.commits[name], revert=True, why="ours", link="", drop_when="")
+        branch.carry(walk, plain.commits[name], revert=True, why="ours", link="", drop_when="")
     command = ("sh", "-c", 'grep -q "int scale(" "$MLIR_RELEASE_UPSTREAM_SOURCE/mlir/api.h"')
-    result = bisect_upstream(world.open(), world.affecting[0], newest, command)
-    assert result.first_bad == world.commits["rename scale"]
+    result = bisect_upstream(plain.open(), plain.affecting[0], newest, command)
+    assert result.first_bad == plain.commits["rename scale"]
     assert (result.skipped, result.reasons) == ((), ())
     said = capfd.readouterr().err
     assert [line.split()[2] for line in said.splitlines() if line.startswith("    step ")][:2] == [
         newest[:12],
-        world.affecting[0][:12],
+        plain.affecting[0][:12],
     ], "the ends are tested first"
 
 
-def test_a_bisect_says_which_carried_patch_keeps_commits_from_being_tested(make_world: Any) -> None:
-    world = make_world(patched=True)
+def test_a_bisect_says_which_carried_patch_keeps_commits_from_being_tested(world: World) -> None:
     command = ("sh", "-c", 'grep -q "last()" "$MLIR_RELEASE_UPSTREAM_SOURCE/mlir/api.h"')
     with pytest.raises(UsageError) as caught:
         bisect_upstream(world.open(), world.affecting[0], world.affecting[-1], command)
@@ -193,22 +185,20 @@ def test_a_bisect_says_which_carried_patch_keeps_commits_from_being_tested(make_
     assert "does not apply" in caught.value.why
 
 
-def test_patches_are_added_with_a_ledger_and_dropped(make_world: Any) -> None:
-    world = make_world()
-    walk = world.begin()
+def test_patches_are_added_with_a_ledger_and_dropped(plain: World) -> None:
+    walk = plain.begin()
     tip = branch.carry(
-        walk, world.commits["needed"], revert=False, why="we need it", link="https://example.com/1", drop_when=""
+        walk, plain.commits["needed"], revert=False, why="we need it", link="https://example.com/1", drop_when=""
     )
     patches = walk.observer.look().patches
-    assert [(p.kind, p.of, p.why) for p in patches] == [("cherry-pick", world.commits["needed"], "we need it")]
-    assert is_ancestor(Git(world.root / "fork.git"), tip, "downstream-llvm")
+    assert [(p.kind, p.of, p.why) for p in patches] == [("cherry-pick", plain.commits["needed"], "we need it")]
+    assert is_ancestor(Git(plain.root / "fork.git"), tip, "downstream-llvm")
     branch.drop([walk], tip[:12])
     assert walk.observer.look().patches == ()
-    assert world.git("status", "--porcelain") == ""
+    assert plain.git("status", "--porcelain") == ""
 
 
-def test_a_stack_resolved_by_hand_is_taken(make_world: Any) -> None:
-    world = make_world(patched=True)
+def test_a_stack_resolved_by_hand_is_taken(world: World) -> None:
     walk = world.begin()
     target = world.commits["conflict"]
     with pytest.raises(PatchConflict) as caught:
@@ -225,17 +215,16 @@ def test_a_stack_resolved_by_hand_is_taken(make_world: Any) -> None:
     assert is_ancestor(Git(world.root / "fork.git"), resolved, "downstream-llvm")
 
 
-def test_sync_brings_a_persons_fix_and_main(make_world: Any, tmp_path: Path) -> None:
-    world = make_world()
-    walk, end = culprit(world)
+def test_sync_brings_a_persons_fix_and_main(plain: World, tmp_path: Path) -> None:
+    walk, end = culprit(plain)
     walk.next()
     walk.publish = True
     walk.push_branch()
     branch = walk.branch
-    other = World(tmp_path / "else", world.commits, world.affecting)
+    other = World(tmp_path / "else", plain.commits, plain.affecting)
     other.root.mkdir()
     miniature.git(other.root, "clone", "-q", "-b", branch, "https://mini.invalid/origin.git", "downstream")
-    other.root.joinpath("gitconfig").write_text((world.root / "gitconfig").read_text())
+    other.root.joinpath("gitconfig").write_text((plain.root / "gitconfig").read_text())
     other.fix("rename scale")
     miniature.git(other.checkout, "push", "-q")
     miniature.git(other.checkout, "switch", "-q", "main")
@@ -244,10 +233,10 @@ def test_sync_brings_a_persons_fix_and_main(make_world: Any, tmp_path: Path) -> 
     miniature.git(other.checkout, "commit", "-q", "-m", "Say hello")
     miniature.git(other.checkout, "push", "-q")
     assert sync(walk)
-    assert (world.checkout / "README").exists()
-    assert "SCALE scale_by" in (world.checkout / "app.c").read_text()
+    assert (plain.checkout / "README").exists()
+    assert "SCALE scale_by" in (plain.checkout / "app.c").read_text()
     assert not sync(walk)
-    assert walking(world).run(st.Adaptive()).bad != end.bad
+    assert walking(plain).run(st.Adaptive()).bad != end.bad
 
 
 class Pulls:
@@ -277,8 +266,7 @@ class Pulls:
 
 
 @pytest.mark.parametrize("squash", [True, False])
-def test_land_writes_the_pull_request_and_can_be_repeated(make_world: Any, squash: bool) -> None:
-    world = make_world(patched=True)
+def test_land_writes_the_pull_request_and_can_be_repeated(world: World, squash: bool) -> None:
     walk, end = culprit(world)
     walk.next()
     world.fix("rename scale")
@@ -297,33 +285,31 @@ def test_land_writes_the_pull_request_and_can_be_repeated(make_world: Any, squas
     assert world.git("status", "--porcelain") == ""
 
 
-def test_the_command_line_ends_with_the_documented_codes(make_world: Any) -> None:
-    world = make_world("pin-file")
+def test_the_command_line_ends_with_the_documented_codes(pinned: World) -> None:
 
     def cli(*arguments: str) -> subprocess.CompletedProcess[bytes]:
-        command = [os.sys.executable, "-m", "mlir_release", "integrate", "-C", str(world.checkout), *arguments]  # type: ignore[attr-defined]
+        command = [os.sys.executable, "-m", "mlir_release", "integrate", "-C", str(pinned.checkout), *arguments]  # type: ignore[attr-defined]
         return subprocess.run(command, capture_output=True, check=False)
 
     assert cli("run").returncode == 2  # not started
     assert cli("start", "--push").returncode == 0
     assert b"next ->" in cli("status").stdout
-    assert cli("probe", world.affecting[0]).returncode == 0
-    assert cli("probe", world.commits["rename scale"]).returncode == 6
-    assert cli("probe", world.commits["unbuildable"]).returncode == 125
+    assert cli("probe", pinned.affecting[0]).returncode == 0
+    assert cli("probe", pinned.commits["rename scale"]).returncode == 6
+    assert cli("probe", pinned.commits["unbuildable"]).returncode == 125
     done = cli("run", "--json", "--push")
     assert done.returncode == 7
-    assert world.commits["rename scale"].encode() in done.stdout
+    assert pinned.commits["rename scale"].encode() in done.stdout
     assert cli("report").returncode == 0
     assert cli("patches", "list").stdout.strip() == b"nothing is carried"
 
 
 def test_probes_of_other_machines_count_where_these_have_a_name(
-    make_world: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pretend: Any
+    plain: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pretend: Any
 ) -> None:
-    world = make_world()
-    world.reconfigure("[smoke]\n", '[smoke]\nenvironment = ["CXX"]\n')
-    start(world.open())
-    walk = JointWalk([Walk(world.open())])
+    plain.reconfigure("[smoke]\n", '[smoke]\nenvironment = ["CXX"]\n')
+    start(plain.open())
+    walk = JointWalk([Walk(plain.open())])
     commit = plan_round(walk, st.Adaptive())["probes"][0]
     records = tmp_path / "records"
     records.mkdir()
@@ -334,13 +320,13 @@ def test_probes_of_other_machines_count_where_these_have_a_name(
         with monkeypatch.context() as there:
             there.setenv("CXX", "clang++-22")
             pretend(machine="riscv64")
-            probe(JointWalk([Walk(world.open())]), commit, records / "record.json")
+            probe(JointWalk([Walk(plain.open())]), commit, records / "record.json")
         pretend(machine=here)
 
     probe_there()
     refused(lambda: gather(walk, records), "input-invalid", "not what was asked for")
     monkeypatch.setenv("MLIR_RELEASE_PROBES_ON", '["self-hosted", "riscv64"] ')
     probe_there()
-    assert gather(JointWalk([Walk(world.open())]), records) == 1
+    assert gather(JointWalk([Walk(plain.open())]), records) == 1
     monkeypatch.setenv("MLIR_RELEASE_PROBES_ON", '["self-hosted", "arm64"] ')
-    refused(lambda: gather(JointWalk([Walk(world.open())]), records), "input-invalid")
+    refused(lambda: gather(JointWalk([Walk(plain.open())]), records), "input-invalid")
