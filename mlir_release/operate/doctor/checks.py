@@ -150,7 +150,13 @@ def look(seen: Observations, read: actions.Read) -> Examined:
     contents = Contents()
     if seen.files is not None:
         contents = read_files(seen.files, branch=seen.branch, github=bool(seen.repository))
-    used = actions.all_uses(contents.workflows, repository=seen.repository, branch=seen.branch, read=read)
+    own = {(seen.repository, path, seen.branch): content for path, content in (seen.files or {}).items()}
+    used = actions.all_uses(
+        contents.workflows,
+        repository=seen.repository,
+        branch=seen.branch,
+        read=lambda *asked: own.get(asked) or read(*asked),
+    )
     return Examined(seen=seen, contents=contents, used=used)
 
 

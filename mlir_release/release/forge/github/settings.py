@@ -7,6 +7,7 @@ saved anywhere", needs the same permission as releases.
 from __future__ import annotations
 
 import base64
+from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
@@ -47,6 +48,7 @@ class SettingsReader:
     def __init__(self, client: GitHubClient) -> None:
         self._client = client
         self._refusals: dict[str, Refusal] = {}
+        self._ruleset = cache(lambda number: self._ask(f"/rulesets/{number}?includes_parents=true"))
 
     def _ask(self, path: str, *, absent: Any = None, method: str = "GET", body: Any = None) -> Any:
         """The JSON at a path below the repository; None for a 403 or 401.
@@ -84,6 +86,7 @@ class SettingsReader:
         client = self._client
         headers, data = client.read(lambda: client.request("GET"))
         place = branch or str(data["default_branch"])
+        workflows = self._rows("/actions/workflows", "workflows")
         token = self._token(headers.get("x-oauth-scopes"), data.get("permissions") or {})
         personal = data["owner"]["type"] == "User"
         admin = bool((data.get("permissions") or {}).get("admin"))
@@ -92,7 +95,6 @@ class SettingsReader:
         pages = self._ask("/pages", absent=None if data.get("has_pages") else {})
         enabled = self._ask("/actions/permissions")
         defaults = self._ask("/actions/permissions/workflow")
-        workflows = self._rows("/actions/workflows", "workflows")
         environments = self._environments()
         contents = self._files(files, place)
         return Observations(
@@ -146,12 +148,10 @@ class SettingsReader:
         app = self._client.installation
         # The permissions of an answer are those of a user. An installation has none: all are false, whatever it may do.
         role = None if app else permissions.get("push")
-        asked = {
-            "actions": "/actions/workflows?per_page=1",
-            "issues": "/issues?per_page=1",
-            "pull-requests": "/pulls?per_page=1",
-        }
-        refused = frozenset(name for name, path in asked.items() if self._ask(path, absent=()) is None)
+        for path in ("/issues", "/pulls"):  # the workflows were listed already
+            self._ask(f"{path}?per_page=1")
+        lists = {"actions": "/actions/workflows", "issues": "/issues", "pull-requests": "/pulls"}
+        refused = frozenset(name for name, path in lists.items() if path in self._refusals)
         try:  # whether it has contents: write
             notes = self._ask("/releases/generate-notes", absent=(), method="POST", body={"tag_name": "snapshot"})
         except Unavailable:  # more work for GitHub than any other question; the others tell whether it is well
@@ -194,9 +194,6 @@ class SettingsReader:
             return None
         apps = [actor for actor in actors if actor["actor_type"] == "Integration"]
         return "another" if any(actor.get("bypass_mode", "always") in _PASSES for actor in apps) else "nobody"
-
-    def _ruleset(self, number: int) -> Any:
-        return self._ask(f"/rulesets/{number}?includes_parents=true")
 
     def _tag_rules(self, token: Token) -> tuple[Rule, ...] | None:
         rows = self._rows("/rulesets", includes_parents="true", targets="tag")

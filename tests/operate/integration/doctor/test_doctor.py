@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -207,6 +208,9 @@ def test_a_jobs_token_is_not_judged_by_what_github_says_of_users(github: GitHubS
     assert "token" not in found
     assert found["token-contents"] == "ok"
     assert found["token-actions"] == found["token-issues"] == found["token-pull-requests"] == "unknown"
+    asked = Counter(record.path for record in github.requests if f"/{REPOSITORY}/" in record.path)
+    del asked[f"/api/v3/repos/{REPOSITORY}/git/ref/heads/main"]  # which may move meanwhile
+    assert [path for path, count in asked.items() if count > 1] == []
     found, code = doctor.ask(github.token(scopes=()))
     assert found["token-contents"] == "problem"
     assert code == 7
