@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -230,20 +230,23 @@ def test_dry_run_changes_nothing() -> None:
     assert snap(forge).steps[0] == outcome.steps[0]
 
 
-def test_resumed_after_every_step(pauses: list[float]) -> None:
+@pytest.mark.parametrize("version", [None, "22.1.8"])
+def test_resumed_after_every_step(pauses: list[float], version: str | None) -> None:
     """However many steps were done before the crash, the second run does exactly the others."""
-    whole = make_forge()
-    total = len(snap(whole).steps)
+    run = snap if version is None else numb
+    first = run(make_forge())
+    total = len(first.steps)
+    assert total == 4
     for done in range(total + 1):
         forge = make_forge()
-        ledger, asked = Ledger(forge), request()
+        ledger, asked = Ledger(forge), request(version=version)
         for _ in range(done):
             apply(ledger, look(ledger, asked).steps[0])
             ledger = ledger.again()
-        outcome = snap(forge, id="another")
+        outcome = run(forge, id="another")
         assert len(outcome.steps) == total - done
         assert outcome.action == ("started" if done < 2 else "resumed" if done < total else "under-way")
-        assert [tag.name for tag in forge.tags()] == ["snapshot-20261120.01"]
+        assert [tag.name for tag in forge.tags()] == [first.tag]
         assert (pins(forge), len(forge.releases()), len(forge.run_list)) == (1, 1, 1)
 
 
@@ -584,20 +587,6 @@ def test_a_numbered_release_has_its_own_branch() -> None:
     assert (again.tag, again.wheel_version) == ("llvm-22.1.8.02", "22.1.8.post1")
 
 
-def test_a_numbered_release_resumed_after_every_step(pauses: list[float]) -> None:
-    total = len(numb(make_forge()).steps)
-    assert total == 4
-    for done in range(total + 1):
-        forge = make_forge()
-        ledger, asked = Ledger(forge), request(version="22.1.8")
-        for _ in range(done):
-            apply(ledger, look(ledger, asked).steps[0])
-            ledger = ledger.again()
-        assert len(numb(forge, id="another").steps) == total - done
-        assert [tag.name for tag in forge.tags()] == ["llvm-22.1.8.01"]
-        assert (pins(forge), len(forge.releases()), len(forge.run_list)) == (1, 1, 1)
-
-
 def test_a_candidate_is_a_prerelease_in_its_one_spelling() -> None:
     forge = make_forge()
     outcome = numb(forge, "23.1.0-rc2", tree="23.1.0git")
@@ -663,31 +652,29 @@ class Racer:
         return (self.pinned, self.made, self.step, self.ended, self.crashes)
 
 
-@dataclass
-class Exploration:
-    """All orders in which the racers' looks and steps can happen, each state visited once."""
-
-    ends: list[MemoryForge] = field(default_factory=list)
-    seen: set[object] = field(default_factory=set)
-
-    def explore(self, forge: MemoryForge, racers: tuple[Racer, ...]) -> None:
-        stack = [(forge, racers)]
-        while stack:
-            forge, racers = stack.pop()
-            key = (forge.key(), tuple(racer.key() for racer in racers))
-            if key in self.seen:
-                continue
-            self.seen.add(key)
-            assert len(self.seen) < 200_000, "the racers do not come to an end"
-            running = [index for index, racer in enumerate(racers) if not racer.ended]
-            if not running:
-                self.ends.append(forge)
-            for index in running:
-                for crash in (False, True) if racers[index].crashes else (False,):
-                    world = forge.fork()
-                    moved = list(racers)
-                    moved[index] = restarted(racers[index]) if crash else advance(world, racers[index])
-                    stack.append((world, tuple(moved)))
+def explore(forge: MemoryForge, *racers: Racer) -> list[MemoryForge]:
+    """The ends of all orders in which the racers' looks and steps can happen, each state visited once."""
+    ends: list[MemoryForge] = []
+    seen: set[object] = set()
+    stack = [(forge, racers)]
+    while stack:
+        forge, racers = stack.pop()
+        key = (forge.key(), tuple(racer.key() for racer in racers))
+        if key in seen:
+            continue
+        seen.add(key)
+        assert len(seen) < 200_000, "the racers do not come to an end"
+        running = [index for index, racer in enumerate(racers) if not racer.ended]
+        if not running:
+            ends.append(forge)
+        for index in running:
+            for crash in (False, True) if racers[index].crashes else (False,):
+                world = forge.fork()
+                moved = list(racers)
+                moved[index] = restarted(racers[index]) if crash else advance(world, racers[index])
+                stack.append((world, tuple(moved)))
+    assert len(seen) > 50
+    return ends
 
 
 def restarted(racer: Racer) -> Racer:
@@ -723,11 +710,7 @@ def living(forge: MemoryForge) -> list[str]:
 
 @pytest.mark.parametrize("clocks", [(NOON, NOON), (BEFORE, AFTER), (AFTER, BEFORE)])
 def test_two_racers_for_one_revision_make_one_release(clocks: tuple[datetime, ...]) -> None:
-    exploration = Exploration()
-    racers = tuple(Racer(request(f"r{number}"), now) for number, now in enumerate(clocks))
-    exploration.explore(make_forge(), racers)
-    assert len(exploration.seen) > 50
-    for end in exploration.ends:
+    for end in explore(make_forge(), *(Racer(request(f"r{number}"), now) for number, now in enumerate(clocks))):
         (tag,) = living(end)
         assert pins(end) == 1
         assert next(release.tag for release in end.releases() if release.draft) == tag
@@ -737,48 +720,38 @@ def test_two_racers_for_one_revision_make_one_release(clocks: tuple[datetime, ..
 
 @pytest.mark.slow
 def test_three_racers_around_midnight_make_one_release() -> None:
-    exploration = Exploration()
-    racers = tuple(Racer(request(f"r{number}"), now) for number, now in enumerate((BEFORE, AFTER, AFTER)))
+    racers = (Racer(request(f"r{number}"), now) for number, now in enumerate((BEFORE, AFTER, AFTER)))
     forge = make_forge()
     pin(forge, NEW)
-    exploration.explore(forge, racers)
-    for end in exploration.ends:
+    for end in explore(forge, *racers):
         assert len(living(end)) == 1
 
 
 @pytest.mark.parametrize("clocks", [(NOON, NOON), (BEFORE, AFTER)])
 def test_racers_that_are_killed_and_started_again_make_one_release(clocks: tuple[datetime, ...]) -> None:
-    exploration = Exploration()
-    racers = tuple(Racer(request(f"r{number}"), now, crashes=1) for number, now in enumerate(clocks))
+    racers = (Racer(request(f"r{number}"), now, crashes=1) for number, now in enumerate(clocks))
     forge = make_forge()
     pin(forge, NEW)
-    exploration.explore(forge, racers)
-    for end in exploration.ends:
+    for end in explore(forge, *racers):
         (tag,) = living(end)
         assert {release.tag for release in end.releases()} == {tag}
         assert tag in [run.ref for run in end.run_list]
 
 
 def test_forced_racers_with_different_ids_make_consecutive_tags() -> None:
-    exploration = Exploration()
-    exploration.explore(make_forge(), tuple(Racer(request(f"f{n}", force=True), NOON) for n in range(3)))
-    for end in exploration.ends:
+    for end in explore(make_forge(), *(Racer(request(f"f{n}", force=True), NOON) for n in range(3))):
         assert living(end) == [f"snapshot-20261120.0{n}" for n in (1, 2, 3)]
         assert pins(end) == 1
 
 
 @pytest.mark.parametrize("clocks", [(NOON, NOON), (BEFORE, AFTER)])
 def test_forced_racers_with_one_id_make_one_release(clocks: tuple[datetime, ...]) -> None:
-    exploration = Exploration()
-    exploration.explore(make_forge(), tuple(Racer(request("f", force=True), now) for now in clocks))
-    for end in exploration.ends:
+    for end in explore(make_forge(), *(Racer(request("f", force=True), now) for now in clocks)):
         assert len(living(end)) == 1
 
 
 def test_racers_for_different_revisions_each_make_a_release_of_their_own() -> None:
-    exploration = Exploration()
-    exploration.explore(make_forge(), (Racer(request("r1"), NOON), Racer(request("r2", sha=OTHER), NOON)))
-    for end in exploration.ends:
+    for end in explore(make_forge(), Racer(request("r1"), NOON), Racer(request("r2", sha=OTHER), NOON)):
         found = Ledger(end, whole=True).states
         assert {state.revision for state in found} == {NEW, OTHER}
         assert len(found) == 2
@@ -788,10 +761,7 @@ def test_racers_for_different_revisions_each_make_a_release_of_their_own() -> No
 
 
 def test_forced_racers_for_one_numbered_version_never_share_a_wheel_version() -> None:
-    exploration = Exploration()
-    racers = tuple(Racer(request(f"f{n}", force=True, version="22.1.8"), NOON) for n in range(2))
-    exploration.explore(make_forge(), racers)
-    for end in exploration.ends:
+    for end in explore(make_forge(), *(Racer(request(f"f{n}", force=True, version="22.1.8"), NOON) for n in range(2))):
         versions = [state.wheel_version for state in Ledger(end, whole=True).states if state.state != "abandoned"]
         assert versions == ["22.1.8"]
 
