@@ -12,7 +12,6 @@ from click.testing import CliRunner
 from msgspec import structs
 
 from mlir_release.cli.app import app
-from mlir_release.ground.errors import VerificationError
 from mlir_release.release.forge.files import read_yanks
 from mlir_release.release.judging.signed import SignedBy, read_trusted
 from mlir_release.release.latest.catalogue import read_index, read_learnt
@@ -136,9 +135,8 @@ def test_a_repository_from_before_pointers_is_a_warning_until_one_was_seen(
     stage.point(NEW)
     assert stage.install().tag == NEW
     delete_branch(forge)
-    with pytest.raises(VerificationError) as caught:
-        follow_pointer(forge, old, (), signed_by)
-    assert (caught.value.id, "was seen before" in caught.value.why) == ("latest-stale", True)
+    error = refused(lambda: follow_pointer(forge, old, (), signed_by), "latest-stale")
+    assert "was seen before" in error.why
 
 
 def delete_branch(forge: LocalForge) -> None:
@@ -176,9 +174,6 @@ def test_another_release_of_the_same_tag_is_noticed(stage: LatestStage) -> None:
         ),
         ("it was signed in a run on another branch or tag", {"ref": "refs/heads/dev"}),
         ("it was signed in a run on another branch or tag", {"ref": f"refs/tags/{NEW}"}),
-        ("it was signed in a run on another branch or tag", {"ref": "refs/pull/1/merge"}),
-        ("it was not signed on a machine of GitHub's", {"runner_environment": "self-hosted"}),
-        ("it was not signed by a workflow of GitHub", {"iss": "https://gitlab.com"}),
     ],
 )
 def test_a_pointer_that_somebody_else_signed_is_refused(stage: LatestStage, what: str, claims: dict[str, str]) -> None:

@@ -62,13 +62,6 @@ def test_a_channel_that_is_older_than_its_date_allows_is_refused(stage: LatestSt
     refused(lambda: read(stage), "latest-stale", "expired")
 
 
-def test_a_place_can_not_go_back_to_an_older_good_one(stage: LatestStage) -> None:
-    stage.point(NEW, good=good(stage, NEW))
-    assert read(stage) == NEW
-    stage.point(OLD, good=good(stage), age=3)
-    refused(lambda: read(stage), "latest-stale", "older than one that was seen before")
-
-
 def test_another_release_of_that_tag_is_refused(stage: LatestStage) -> None:
     stage.point(NEW, good=good(stage, manifest="0" * 64))
     refused(lambda: read(stage), "latest-stale", "is not the release that is signed as latest-good")

@@ -198,16 +198,6 @@ def test_an_index_that_says_what_none_says_is_refused_though_it_is_signed(
     assert text in str(refused(lambda: read_index(place.forge, place.reader), id))
 
 
-@pytest.mark.parametrize(("content", "text"), [(None, "is missing"), (b"{}", "is not the one that is signed")])
-@pytest.mark.parametrize("path", [INDEX_NAME, QUALITY_NAME])
-def test_an_index_that_the_pointer_does_not_name_is_refused(
-    place: Place, path: str, content: bytes | None, text: str
-) -> None:
-    place.put({**index_of(OLD), QUALITY_NAME: to_bytes(Quality(repository=URL))})
-    place.spoil(path, content)
-    refused(lambda: read_index(place.forge, place.reader), "tampered", f"{path} {text}")
-
-
 @pytest.mark.parametrize("spoilt", ["missing", "altered", "of another month"])
 def test_a_month_that_the_head_does_not_name_is_refused_when_it_is_needed(place: Place, spoilt: str) -> None:
     files = index_of(OLD)

@@ -11,7 +11,6 @@ import pytest
 import sigstore
 from sigstore.models import Bundle
 
-from mlir_release.ground.errors import VerificationError
 from mlir_release.release.provenance.bundle import is_about
 from mlir_release.release.provenance.policy import SignerPolicy, Subject, check_signer
 from mlir_release.release.provenance.trust import load_trust
@@ -29,6 +28,9 @@ POLICY = SignerPolicy(repository="https://github.com/octo/releases", tag=TAG, co
 REAL = Path(__file__).parent / "data" / "github_provenance_demo-0.0.0-py3-none-any.whl.sigstore.json"
 #: Sigstore's production root, as the package carries it.
 ROOT = Path(sigstore.__file__).parent / "_store" / "https%3A%2F%2Ftuf-repo-cdn.sigstore.dev" / "trusted_root.json"
+
+UNPROVEN = "its signature, or the record of it in the transparency log, does not verify"
+NO_AUTHORITY = "its certificate is from no authority that is trusted"
 
 
 @pytest.fixture(scope="module")
@@ -81,25 +83,27 @@ def test_a_real_bundle_is_accepted_whole(anyone: None) -> None:
     assert signer.runner == "github-hosted"
     assert signer.caller == "https://github.com/malancas/attest-demo/.github/workflows/shared.yml@refs/heads/main"
     assert signer.run == "https://github.com/malancas/attest-demo/actions/runs/9228858953/attempts/1"
-    with pytest.raises(VerificationError) as caught:
-        verify_file(replace(file, sha256="0" * 64), REAL.read_bytes(), POLICY, load_trust(ROOT))
-    assert caught.value.id == "signature-invalid"
+    refused(
+        lambda: verify_file(replace(file, sha256="0" * 64), REAL.read_bytes(), POLICY, load_trust(ROOT)),
+        "signature-invalid",
+    )
 
 
 def test_a_real_bundle_that_was_changed_is_refused(anyone: None) -> None:
     document = json.loads(REAL.read_bytes())
     payload = base64.b64decode(document["dsseEnvelope"]["payload"]).replace(b"49a3aa60", b"00000000")
     document["dsseEnvelope"]["payload"] = base64.b64encode(payload).decode()
-    with pytest.raises(VerificationError) as caught:
-        verify_file(Subject(name="x", sha256="0" * 64), json.dumps(document).encode(), POLICY, load_trust(ROOT))
-    assert (
-        caught.value.id,
-        "its signature, or the record of it in the transparency log, does not verify" in caught.value.what,
-    ) == ("signature-invalid", True)
+    refused(
+        lambda: verify_file(
+            Subject(name="x", sha256="0" * 64), json.dumps(document).encode(), POLICY, load_trust(ROOT)
+        ),
+        "signature-invalid",
+        UNPROVEN,
+    )
 
 
 def test_a_real_bundle_counts_nothing_with_another_root(made: MadeSigstore) -> None:
-    assert refusal(REAL.read_bytes(), made) == "its certificate is from no authority that is trusted"
+    assert refusal(REAL.read_bytes(), made) == NO_AUTHORITY
 
 
 # -- the made instance -----------------------------------------------------------------------------------------
@@ -127,33 +131,18 @@ def test_a_bundle_says_what_it_is_about_before_it_is_verified(bundle: bytes) -> 
     ("what", "changes"),
     [
         ("it was signed for another repository", {"repository": "octo/fork"}),
-        (
-            "it was signed by another workflow",
-            {"job_workflow_ref": "octo/releases/.github/workflows/evil.yml@refs/heads/main"},
-        ),
-        (
-            "it was signed by another workflow",
-            {"job_workflow_ref": "octo/fork/.github/workflows/attest.yml@refs/heads/main"},
-        ),
-        (
-            "not that of the protected branch",
-            {"job_workflow_ref": "octo/releases/.github/workflows/attest.yml@refs/heads/dev"},
-        ),
         ("it was signed for another release", {"tag": "snapshot-20261120.02"}),
-        ("it was signed for another release", {"ref": "refs/heads/main"}),
-        ("it was signed for another commit of the tag", {"commit": "e" * 40}),
-        ("it was not signed on a machine of GitHub's", {"runner_environment": "self-hosted"}),
         ("it was not signed by a workflow of GitHub", {"iss": "https://gitlab.com"}),
     ],
 )
 def test_a_signature_of_another_run_is_refused(made: MadeSigstore, what: str, changes: dict[str, str]) -> None:
+    """Every other difference: test_policy.py."""
     assert refusal(made.bundle(statement_of((NAME, DIGEST)), workflow_claims(**changes)), made).endswith(what)
 
 
 def test_another_file_is_refused(made: MadeSigstore, bundle: bytes) -> None:
-    assert (
-        refusal(bundle, made, file=replace(FILE, sha256="b" * 64)) == "what was signed is another content of the file"
-    )
+    other = replace(FILE, sha256="b" * 64)
+    assert refusal(bundle, made, file=other) == "what was signed is another content of the file"
     assert refusal(bundle, made, file=replace(FILE, name="b.whl")) == "what was signed is another file"
 
 
@@ -169,17 +158,13 @@ def test_another_predicate_is_refused(made: MadeSigstore) -> None:
 
 def test_a_signature_after_the_certificate_had_expired_is_refused() -> None:
     late = MadeSigstore(late=timedelta(hours=1))
-    assert (
-        refusal(late.bundle(statement_of((NAME, DIGEST))), late) == "it was signed when the certificate was not valid"
-    )
+    bundle = late.bundle(statement_of((NAME, DIGEST)))
+    assert refusal(bundle, late) == "it was signed when the certificate was not valid"
 
 
 def test_a_root_that_is_not_trusted_proves_nothing(made: MadeSigstore, bundle: bytes) -> None:
     other = MadeSigstore()
-    assert (
-        refusal(other.bundle(statement_of((NAME, DIGEST))), made)
-        == "its certificate is from no authority that is trusted"
-    )
+    assert refusal(other.bundle(statement_of((NAME, DIGEST))), made) == NO_AUTHORITY
     both = replace(made.trust(), roots=[*other.trust().roots, *made.trust().roots])
     verify_file(FILE, bundle, POLICY, both)
 
@@ -208,10 +193,7 @@ def changed(bundle: bytes, change: Callable[[dict[str, Any]], object]) -> bytes:
 def test_a_bundle_that_lacks_something_is_refused(
     made: MadeSigstore, bundle: bytes, change: Callable[[dict[str, Any]], object]
 ) -> None:
-    assert refusal(changed(bundle, change), made) in (
-        "its bundle can't be read",
-        "its signature, or the record of it in the transparency log, does not verify",
-    )
+    assert refusal(changed(bundle, change), made) in ("its bundle can't be read", UNPROVEN)
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[]", b"null", b"\xff\xfe", b"<html>", b'{"mediaType": 1}'])
@@ -223,10 +205,7 @@ def test_a_statement_of_another_type_is_refused(made: MadeSigstore, bundle: byte
     def retype(document: dict[str, Any]) -> None:
         document["dsseEnvelope"]["payloadType"] = "text/plain"
 
-    assert (
-        refusal(changed(bundle, retype), made)
-        == "its signature, or the record of it in the transparency log, does not verify"
-    )
+    assert refusal(changed(bundle, retype), made) == UNPROVEN
 
 
 def test_a_signature_taken_from_another_bundle_is_refused(made: MadeSigstore, bundle: bytes) -> None:
@@ -235,11 +214,7 @@ def test_a_signature_taken_from_another_bundle_is_refused(made: MadeSigstore, bu
     def swap(document: dict[str, Any]) -> None:
         document["dsseEnvelope"] = other["dsseEnvelope"]
 
-    swapped = changed(bundle, swap)
-    assert (
-        refusal(swapped, made, file=replace(FILE, sha256="b" * 64))
-        == "its signature, or the record of it in the transparency log, does not verify"
-    )
+    assert refusal(changed(bundle, swap), made, file=replace(FILE, sha256="b" * 64)) == UNPROVEN
 
 
 def test_a_record_of_another_log_is_refused(made: MadeSigstore, bundle: bytes) -> None:
@@ -247,10 +222,7 @@ def test_a_record_of_another_log_is_refused(made: MadeSigstore, bundle: bytes) -
     twin = MadeSigstore()
     twin.authority = made.authority
     twin._issuer_key = made._issuer_key
-    assert (
-        refusal(twin.bundle(statement_of((NAME, DIGEST))), made)
-        == "its signature, or the record of it in the transparency log, does not verify"
-    )
+    assert refusal(twin.bundle(statement_of((NAME, DIGEST))), made) == UNPROVEN
 
 
 def test_the_signer_is_what_the_certificate_says(made: MadeSigstore, bundle: bytes) -> None:
