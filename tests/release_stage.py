@@ -10,6 +10,9 @@ from mlir_release.ground.python.cpython import ANY_PYTHON
 from mlir_release.release.model.matrix import Matrix
 from mlir_release.release.model.release_tags import parse_tag
 from mlir_release.release.pinning.state import tag_message
+from mlir_release.release.transaction.draft import Draft
+from mlir_release.release.transaction.publish import PublishOutcome, publish
+from mlir_release.release.transaction.upload import UploadOutcome, upload
 from tests.pin_factory import make_pin
 from tests.targets_factory import PROFILES, make_row, make_targets
 from tests.wheel_factory import OTHER_PYTHON, PYTHON, REVISION, TAG, VERSION, make_report, make_wheel
@@ -52,10 +55,11 @@ class Stage:
     dist: Path
     matrix: Matrix
     tag: str = TAG
+    base_url: str | None = None  #: where the releases are served
 
     def again(self) -> LocalForge:
         """The forge as another process sees it."""
-        return type(self.forge)(self.forge.root, clock=lambda: NOW, identity=WHO)
+        return type(self.forge)(self.forge.root, clock=lambda: NOW, base_url=self.base_url, identity=WHO)
 
     def add_tag(
         self, tag: str, version: str, *, revision: str = REVISION, draft: bool = True, facts: LlvmFacts | None = None
@@ -106,6 +110,20 @@ class Stage:
             make_report(folder, wheel, suite=suite, target=f"{suite}-{distribution}-linux-x86_64-{python}")
         return folder
 
+    def draft(self, tag: str = "") -> Draft:
+        """A tag's draft or release, as another process reads it; default: the stage's tag."""
+        return Draft.load(self.again(), tag or self.tag)
+
+    def upload(self, folder: Path, *, tag: str = "", dry_run: bool = False) -> UploadOutcome:
+        """Upload what a folder has to a tag's draft."""
+        return upload(self.draft(tag), folder, dry_run=dry_run)
+
+    def publish(self, folder: Path | None = None, *, tag: str = "", dry_run: bool = False) -> PublishOutcome:
+        """Publish a tag's draft, after an upload of what a folder has."""
+        if folder is not None:
+            self.upload(folder, tag=tag)
+        return publish(self.draft(tag), dry_run=dry_run)
+
 
 def make_stage(root: Path, *, base_url: str | None = None, targets: str = TARGETS) -> Stage:
     """A forge in ``root`` with :data:`TAG`, its empty draft, and an empty dist folder."""
@@ -120,6 +138,6 @@ def make_stage(root: Path, *, base_url: str | None = None, targets: str = TARGET
         identity=WHO,
         base_url=base_url,
     )
-    stage = Stage(forge=forge, dist=root / "dist", matrix=Matrix.parse(targets))
+    stage = Stage(forge=forge, dist=root / "dist", matrix=Matrix.parse(targets), base_url=base_url)
     stage.add_tag(TAG, VERSION)
     return stage

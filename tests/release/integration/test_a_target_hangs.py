@@ -12,8 +12,6 @@ from click.testing import CliRunner
 from mlir_release.builder.commands import each
 from mlir_release.cli.app import app
 from mlir_release.ground.errors import ExitCode
-from mlir_release.release.transaction.draft import Draft
-from mlir_release.release.transaction.upload import upload
 from tests.refusals import refused
 from tests.release_stage import Stage, make_stage
 from tests.targets_factory import make_row, make_targets
@@ -41,13 +39,13 @@ make_wheel(Path("dist", order["target"]), python=order["python"])
 
 def attempt(stage: Stage) -> tuple[int, list[str], int]:
     """A run of the release's workflow: the code of its one job that builds, what it began, and files in the draft."""
-    (row,) = Draft.load(stage.again(), TAG).missing_rows("platforms")
+    (row,) = stage.draft().missing_rows("platforms")
     (job,) = json.loads(row["wheels"])["include"]
     orders = [order | {"minutes": 0.1} for order in json.loads(job["orders"])]
     Path("begun").unlink(missing_ok=True)
     words = ["wheels", "build", "--sdk", "sdk", "--orders", json.dumps(orders), "--budget", job["budget"]]
     done = CliRunner().invoke(app, words, standalone_mode=False)
-    outcome = upload(Draft.load(stage.again(), TAG), Path("dist"))
+    outcome = stage.upload(Path("dist"))
     return done.return_value or 0, Path("begun").read_text().split(), len(outcome.names("uploaded"))
 
 
@@ -64,12 +62,12 @@ def test_the_third_of_seven_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert "cp313" not in handed_over
     Path("mended").touch()
     assert attempt(stage) == (0, targets[2:3], 2)
-    assert len(Draft.load(stage.again(), TAG).wheels()) == 7
+    assert len(stage.draft().wheels()) == 7
 
 
 def test_a_wheel_that_can_not_be_fetched_is_in_no_others_way(tmp_path: Path) -> None:
     stage = make_stage(tmp_path)
-    upload(Draft.load(stage.forge, TAG), stage.fill(pythons=[PYTHON]))
+    stage.upload(stage.fill(pythons=[PYTHON]))
     gone, there = f"mlir-linux-x86_64-{OTHER_PYTHON}", f"mlir-linux-x86_64-{PYTHON}"
     words = ["release", "fetch", TAG, gone, there, "-o", str(tmp_path / "out"), "--forge", f"local:{stage.forge.root}"]
     refused(lambda: CliRunner().invoke(app, words, standalone_mode=False, catch_exceptions=False), "release-unsuitable")

@@ -12,7 +12,6 @@ from click.testing import CliRunner
 from mlir_release.cli.app import app
 from mlir_release.ground.console import console
 from mlir_release.ground.python.cpython import CPython
-from mlir_release.release.transaction.draft import Draft
 from mlir_release.release.transaction.publish import publish
 from mlir_release.release.transaction.upload import upload
 from tests.refusals import refused
@@ -73,7 +72,7 @@ def test_the_tag_of_an_older_toolkit_leaves_nothing_out(stage: Stage, monkeypatc
 
 
 def test_it_is_published_without_and_its_page_says_why(stage: Stage) -> None:
-    draft = Draft.load(stage.again(), NEWER)
+    draft = stage.draft(NEWER)
     upload(draft, stage.fill(tag=NEWER, version="20261120.3", pythons=(PYTHON,)))
     assert draft.card().lacking_wheels == (f"mlir-core-linux-x86_64-{PYTHON}",)
     outcome = publish(draft)
@@ -86,12 +85,12 @@ def test_it_is_published_without_and_its_page_says_why(stage: Stage) -> None:
 
 
 def test_an_excluded_wheel_cannot_come_in(stage: Stage) -> None:
-    draft = Draft.load(stage.again(), NEWER)
+    draft = stage.draft(NEWER)
     refused(lambda: draft.matrix.wheel(EXCLUDED), "option-invalid")
 
 
 def test_a_tag_with_garbage_is_refused(stage: Stage) -> None:
     garbage = "snapshot-20261120.04"
     stage.add_tag(garbage, "20261120.4", facts=replace(DEMANDING, minimum_python="three"))
-    error = refused(lambda: Draft.load(stage.again(), garbage), "tag-foreign")
+    error = refused(lambda: stage.draft(garbage), "tag-foreign")
     assert error.why == "Minimum-Python is 'three'"

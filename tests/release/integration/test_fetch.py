@@ -10,8 +10,6 @@ from click.testing import CliRunner
 
 from mlir_release.builder.model.orders import TestOrder, read_orders
 from mlir_release.cli.app import app
-from mlir_release.release.transaction.draft import Draft
-from mlir_release.release.transaction.upload import upload
 from tests.refusals import refused
 from tests.release_stage import Stage, make_stage
 from tests.wheel_factory import OTHER_PYTHON, PYTHON, TAG
@@ -29,7 +27,7 @@ def stage(tmp_path: Path) -> Stage:
     folder = stage.fill(pythons=[OTHER_PYTHON])
     for report in folder.glob("*.tests.json"):
         report.unlink()
-    upload(Draft.load(stage.forge, TAG), folder)
+    stage.upload(folder)
     return stage
 
 
@@ -60,7 +58,7 @@ def test_a_wheel_of_an_earlier_run_is_not_built_but_fetched_and_tested(stage: St
 
 
 def test_several_wheels_are_each_in_a_folder_of_their_target(stage: Stage, tmp_path: Path) -> None:
-    upload(Draft.load(stage.again(), TAG), stage.fill())
+    stage.upload(stage.fill())
     found = json.loads(run(stage, "release", "fetch", TAG, OLD, NEW, "--output", str(tmp_path / "got"), "--json"))
     assert [path.split("/")[-2] for path in found["files"]] == [OLD, NEW]
     assert {path.name for path in (tmp_path / "got").iterdir()} == {OLD, NEW}

@@ -10,9 +10,7 @@ import pytest
 from mlir_release.ground.errors import NeedsPersonError
 from mlir_release.release.model.release_settings import TARGETS_FILE
 from mlir_release.release.model.release_tags import parse_tag
-from mlir_release.release.transaction.draft import Draft
-from mlir_release.release.transaction.publish import publish
-from mlir_release.release.transaction.upload import upload
+from tests.refusals import refused
 from tests.release_stage import Stage, make_stage
 from tests.wheel_factory import TAG, make_report, make_wheel
 
@@ -60,8 +58,7 @@ def test_it_is_published_when_only_linux_x86_64_has_wheels(stage: Stage) -> None
     matrix = due(stage)
     linux = tuple(wheel for wheel in matrix.wheels if wheel.required)
     assert {wheel.runtime.name for wheel in linux} == {"linux-x86_64"}
-    upload(Draft.load(stage.forge, TAG), build(stage, linux))
-    manifest = publish(Draft.load(stage.again(), TAG)).manifest
+    manifest = stage.publish(build(stage, linux)).manifest
     assert {wheel.target for wheel in manifest.wheels} == {wheel.name for wheel in linux}
     # The others are named, so that nobody takes them for forgotten.
     others = {wheel.name for wheel in matrix.wheels} - {wheel.name for wheel in linux}
@@ -72,7 +69,6 @@ def test_it_is_published_when_only_linux_x86_64_has_wheels(stage: Stage) -> None
 
 def test_it_is_not_published_without_one_of_them(stage: Stage) -> None:
     *linux, last = (wheel for wheel in due(stage).wheels if wheel.required)
-    upload(Draft.load(stage.forge, TAG), build(stage, tuple(linux)))
-    with pytest.raises(NeedsPersonError) as raised:
-        publish(Draft.load(stage.again(), TAG))
-    assert last.name in raised.value.why
+    stage.upload(build(stage, tuple(linux)))
+    error = refused(stage.publish, kind=NeedsPersonError)
+    assert last.name in error.why

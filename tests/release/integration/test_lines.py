@@ -16,9 +16,6 @@ from mlir_release.release.forge.checkout import files_of_checkout
 from mlir_release.release.forge.local.forge import LocalForge
 from mlir_release.release.model.release_settings import TARGETS_FILE
 from mlir_release.release.pinning.state import find_state, matrix_of
-from mlir_release.release.transaction.draft import Draft
-from mlir_release.release.transaction.publish import publish
-from mlir_release.release.transaction.upload import upload
 from mlir_release.use.mirror import mirror
 from tests.attacks.selected_stage import local_upstream
 from tests.refusals import refused
@@ -30,6 +27,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from click.testing import Result
+
+    from mlir_release.release.model.manifest import Manifest
 
 #: The version of the upstream's tree.
 VERSION, LINE = "23.1.1", "matrices/23.1.toml"
@@ -59,6 +58,11 @@ class Lines(Stage):
         """The wheels that the release of a tag is to have."""
         return [row["name"] for row in self.json("matrix", "--tag", tag)["rows"]]
 
+    def complete(self) -> Manifest:
+        """Publish the numbered release with its wheel."""
+        folder = self.fill(tag=NUMBERED, version=VERSION, revision=self.revision, pythons=[OTHER_PYTHON])
+        return self.publish(folder, tag=NUMBERED).manifest
+
     def commit(self, files: dict[str, bytes]) -> None:
         """Change files on main."""
         self.forge.commit("main", expected=self.forge.head("main"), files=files, message="Change\n")
@@ -82,9 +86,7 @@ def test_a_numbered_release_has_the_targets_of_its_line_and_a_snapshot_those_of_
     (snapshot,) = (tag.name for tag in stage.forge.tags() if tag.name.startswith("snapshot-"))
     assert stage.targets(snapshot) == [OF_MAIN]
     assert stage.targets(NUMBERED) == [OF_LINE]
-    draft = Draft.load(stage.again(), NUMBERED)
-    upload(draft, stage.fill(tag=NUMBERED, version=VERSION, revision=stage.revision, pythons=[OTHER_PYTHON]))
-    assert [wheel.target for wheel in publish(draft).manifest.wheels] == [OF_LINE]
+    assert [wheel.target for wheel in stage.complete().wheels] == [OF_LINE]
     shown = {row["tag"]: row["platforms"]["linux-x86_64"] for row in stage.json("release", "status")["releases"]}
     assert (shown[NUMBERED]["verdict"], shown[NUMBERED]["total"]) == ("passed", 1)
 
@@ -142,9 +144,7 @@ def test_the_canaries_of_a_release_are_those_of_its_line(stage: Lines) -> None:
     canary += 'commands = ["true"]\n'
     stage.commit({LINE: (OWN + canary.replace("NAME", "old")).encode()})
     stage.run("release", "start", "--version", VERSION)
-    draft = Draft.load(stage.again(), NUMBERED)
-    upload(draft, stage.fill(tag=NUMBERED, version=VERSION, revision=stage.revision, pythons=[OTHER_PYTHON]))
-    publish(draft)
+    stage.complete()
     assert [row["name"] for row in stage.json("release", "canaries", NUMBERED, "--github")["include"]] == ["old"]
     error = refused(lambda: stage.run("release", "canaries", NUMBERED, "--only", "new"), "option-invalid")
     assert f"{LINE} has no canary" in error.what
@@ -152,9 +152,7 @@ def test_the_canaries_of_a_release_are_those_of_its_line(stage: Lines) -> None:
 
 def test_a_mirror_has_the_line_too(stage: Lines, tmp_path: Path) -> None:
     stage.run("release", "start", "--version", VERSION)
-    draft = Draft.load(stage.again(), NUMBERED)
-    upload(draft, stage.fill(tag=NUMBERED, version=VERSION, revision=stage.revision, pythons=[OTHER_PYTHON]))
-    publish(draft)
+    stage.complete()
     copy = LocalForge.create(tmp_path / "mirror", {PIN_FILE: b"a" * 40 + b"\n"}, clock=lambda: NOW, identity=WHO)
     mirror(stage.again(), copy)
     assert [wheel.name for wheel in matrix_of(copy, find_state(copy, NUMBERED)).wheels] == [OF_LINE]

@@ -70,16 +70,13 @@ def test_what_is_missing_takes_no_listing(stage: Stage, listings: Counter[str]) 
     assert not few(listings)
 
 
-def test_a_build_that_is_published_by_another_process_meanwhile_is_seen(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_build_that_is_published_by_another_process_meanwhile_is_seen(stage: Stage) -> None:
     """What was loaded is old by the end of a build, so every write is preceded by a look at its object."""
     from mlir_release.release.transaction.decisions import discard
-    from mlir_release.release.transaction.draft import Draft
     from mlir_release.release.transaction.publish import publish
     from mlir_release.release.transaction.upload import upload
 
-    mine, other = Draft.load(stage.forge, TAG), Draft.load(stage.again(), TAG)
+    mine, other = stage.draft(), stage.draft()
     upload(other, stage.fill())
     publish(other)
     assert publish(mine).already

@@ -12,10 +12,7 @@ from mlir_release.release.forge.local.forge import LocalForge
 from mlir_release.release.model.release_tags import parse_release_tag
 from mlir_release.release.pinning.state import tag_message
 from mlir_release.release.pypi.publish import Destination, publish_to_index
-from mlir_release.release.transaction.draft import Draft
-from mlir_release.release.transaction.publish import publish
 from mlir_release.release.transaction.sweep import sweep
-from mlir_release.release.transaction.upload import upload
 from tests.pin_factory import make_pin
 from tests.refusals import refused
 from tests.release_stage import WHO, Stage
@@ -45,10 +42,10 @@ def publishes_nothing(stage: Stage, action: Callable[[], object]) -> None:
 
 def test_it_is_not_built_and_not_published(stage: Stage) -> None:
     tag(stage, TAMPERED, VERSION)
-    publishes_nothing(stage, lambda: Draft.load(stage.forge, TAMPERED).missing_rows("wheels"))
-    upload(Draft.load(stage.forge, TAMPERED), stage.fill(tag=TAMPERED, version=VERSION))
-    publishes_nothing(stage, lambda: publish(Draft.load(stage.forge, TAMPERED)))
-    publishes_nothing(stage, lambda: publish(Draft.load(stage.forge, TAMPERED), dry_run=True))
+    publishes_nothing(stage, lambda: stage.draft(TAMPERED).missing_rows("wheels"))
+    stage.upload(stage.fill(tag=TAMPERED, version=VERSION), tag=TAMPERED)
+    publishes_nothing(stage, lambda: stage.publish(tag=TAMPERED))
+    publishes_nothing(stage, lambda: stage.publish(tag=TAMPERED, dry_run=True))
 
 
 def test_the_newest_pin_is_printed(stage: Stage) -> None:
@@ -60,7 +57,7 @@ def test_the_newest_pin_is_printed(stage: Stage) -> None:
 def test_the_sweep_reports_it(stage: Stage, complete: bool) -> None:
     tag(stage, TAMPERED, VERSION)
     if complete:
-        upload(Draft.load(stage.forge, TAMPERED), stage.fill(tag=TAMPERED, version=VERSION))
+        stage.upload(stage.fill(tag=TAMPERED, version=VERSION), tag=TAMPERED)
         run = stage.forge.dispatch("release.yml", ref=TAMPERED, inputs={})
         assert run is not None
         taken = stage.forge.take_run("release.yml")

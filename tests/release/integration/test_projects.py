@@ -23,7 +23,6 @@ from mlir_release.release.model.matrix import Matrix
 from mlir_release.release.probe.probe import CleanRoom, probe_published
 from mlir_release.release.transaction.assets import read_wheel
 from mlir_release.release.transaction.draft import Draft
-from mlir_release.release.transaction.publish import publish
 from mlir_release.release.transaction.sweep import sweep
 from mlir_release.release.transaction.upload import upload
 from mlir_release.use.install import install
@@ -60,12 +59,11 @@ def stage(tmp_path: Path, both: None) -> Stage:
 def published(stage: Stage) -> Manifest:
     """The release with wheels of both projects."""
     fill_plain(stage.fill(), pythons=PYTHONS)
-    upload(Draft.load(stage.forge, TAG), stage.dist / TAG)
-    return publish(Draft.load(stage.again(), TAG)).manifest
+    return stage.publish(stage.dist / TAG).manifest
 
 
 def test_one_tag_has_the_wheels_of_both(stage: Stage) -> None:
-    assert Draft.load(stage.forge, TAG).card().lacking_wheels[-1] == PLAIN
+    assert stage.draft().card().lacking_wheels[-1] == PLAIN
     manifest = published(stage)
     assert {wheel.filename: wheel.project for wheel in manifest.wheels}[FILE] == "plain"
     assert dict(manifest.projects) == {"mlir": ("mlir",), "plain": ("plain-library",)}
@@ -83,18 +81,17 @@ def test_one_tag_has_the_wheels_of_both(stage: Stage) -> None:
 
 def test_a_manifest_of_mlir_alone_says_nothing_of_projects(tmp_path: Path) -> None:
     stage = make_stage(tmp_path)
-    upload(Draft.load(stage.forge, TAG), stage.fill())
-    text = publish(Draft.load(stage.again(), TAG)).manifest.to_text()
+    text = stage.publish(stage.fill()).manifest.to_text()
     assert '"project"' not in text
     assert '"main"' not in text
 
 
 def test_both_reports_of_the_one_wheel_count(stage: Stage) -> None:
     fill_plain(stage.fill(), pythons=PYTHONS, failed=[OTHER_PYTHON])
-    upload(Draft.load(stage.forge, TAG), stage.dist / TAG)
-    card = Draft.load(stage.again(), TAG).card()
+    stage.upload(stage.dist / TAG)
+    card = stage.draft().card()
     assert card.failing.keys() == {f"smoke-plain-linux-x86_64-{OTHER_PYTHON}"}
-    error = refused(lambda: publish(Draft.load(stage.again(), TAG)))
+    error = refused(stage.publish)
     assert f"smoke-plain-linux-x86_64-{OTHER_PYTHON}: failed" in str(error.why)
 
 
@@ -105,9 +102,9 @@ def test_a_wheel_that_names_another_project_than_its_target_has_is_no_part(stage
     make_wheel(folder, distribution="plain-library", profile="library", python="py3", target=PLAIN)
     for python in PYTHONS:
         make_report(folder, folder / FILE, target=f"smoke-plain-linux-x86_64-{python}")
-    upload(Draft.load(stage.forge, TAG), folder)
+    stage.upload(folder)
     said = f"says that its project is mlir; {PLAIN} is of plain"
-    assert said in str(refused(lambda: publish(Draft.load(stage.again(), TAG))).why)
+    assert said in str(refused(stage.publish).why)
 
 
 # -- a project that fails ----------------------------------------------------------------------------------------------
@@ -151,8 +148,7 @@ def test_one_that_does_not_gate_is_left_out_and_the_notes_say_so(tmp_path: Path,
 def test_requirements_of_the_main_name_never_become_another_projects(tmp_path: Path, both: None) -> None:
     text = made_up_targets(mlir=True, pythons=PYTHONS).replace("required = true", "required = false")
     stage = make_stage(tmp_path, targets=text)
-    upload(Draft.load(stage.forge, TAG), fill_plain(stage.dist / TAG, pythons=PYTHONS))
-    manifest = publish(Draft.load(stage.again(), TAG)).manifest
+    manifest = stage.publish(fill_plain(stage.dist / TAG, pythons=PYTHONS)).manifest
     assert manifest.distributions == ("plain-library",)
     assert {lock.filename for lock in manifest.locks} == {
         "requirements-plain-library.txt", "pylock.plain-library.toml"
@@ -239,7 +235,7 @@ def test_a_package_of_that_name_stays_alone(stage: Stage, tmp_path: Path, python
     assert "imported as plain_library" in str(error.why)
 
 
-def test_a_wheel_that_does_not_work_is_told(stage: Stage, tmp_path: Path, python: Path) -> None:
+def test_a_wheel_that_does_not_work_is_told(stage: Stage, python: Path) -> None:
     fill_plain(stage.fill(), pythons=PYTHONS)
     folder = stage.dist / TAG
     (folder / FILE).unlink()
@@ -249,8 +245,7 @@ def test_a_wheel_that_does_not_work_is_told(stage: Stage, tmp_path: Path, python
     )  # fmt: skip
     for each in PYTHONS:
         make_report(folder, folder / FILE, target=f"smoke-plain-linux-x86_64-{each}")
-    upload(Draft.load(stage.forge, TAG), folder)
-    publish(Draft.load(stage.again(), TAG))
+    stage.publish(folder)
     error = refused(lambda: install(stage.forge, TAG, python=python, distribution="plain-library"), "install-failed")
     assert "AssertionError" in str(error.why)
 
@@ -268,8 +263,7 @@ def test_a_repository_of_another_project_alone(tmp_path: Path, python: Path, pyp
         text = made_up_targets(pythons=PYTHONS)
         stage = make_stage(tmp_path, targets=text)
         assert Matrix.parse(text).main == "plain-library"
-        upload(Draft.load(stage.forge, TAG), fill_plain(stage.dist / TAG, pythons=PYTHONS))
-        manifest = publish(Draft.load(stage.again(), TAG)).manifest
+        manifest = stage.publish(fill_plain(stage.dist / TAG, pythons=PYTHONS)).manifest
         assert manifest.main == "plain-library"
         release = find_release(stage.forge, TAG)
         assert release.title == f"Plain {TAG}"

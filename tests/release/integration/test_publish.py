@@ -12,6 +12,7 @@ import pytest
 
 from mlir_release.builder.model.orders import NOTICE
 from mlir_release.ground.errors import ConflictError, NeedsPersonError, ReleaseError, UsageError, VerificationError
+from mlir_release.release.forge.files import head_of
 from mlir_release.release.model.manifest import Manifest
 from mlir_release.release.transaction.decisions import abandon, discard, waive
 from mlir_release.release.transaction.draft import Draft
@@ -41,7 +42,7 @@ def assets(stage: Stage, tag: str = TAG) -> dict[str, str]:
 
 
 def go(stage: Stage, tag: str = TAG) -> PublishOutcome:
-    return publish(Draft.load(stage.again(), tag))
+    return stage.publish(tag=tag)
 
 
 def refused(kind: type[ReleaseError], id: str, action: Callable[[], object], said: str = "") -> ReleaseError:
@@ -52,7 +53,7 @@ def refused(kind: type[ReleaseError], id: str, action: Callable[[], object], sai
 
 
 def test_from_a_folder_to_a_release(stage: Stage) -> None:
-    first = upload(Draft.load(stage.forge, TAG), stage.fill())
+    first = stage.upload(stage.fill())
     assert len(first.names("uploaded")) == 6  # two wheels, their metadata, their reports
     outcome = go(stage)
     assert not outcome.already
@@ -78,7 +79,7 @@ def test_known_failures_of_the_reports_are_named_in_the_release(stage: Stage) ->
     report = stage.fill() / f"smoke-{TARGET}.tests.json"
     known = {"tests": ["python/a.py"], "reason": "no engine", "link": "https://github.com/llvm/llvm-project/issues/1"}
     report.write_text(json.dumps(json.loads(report.read_text()) | {"known_failures": [known]}))
-    upload(Draft.load(stage.forge, TAG), report.parent)
+    stage.upload(report.parent)
     go(stage)
     data = json.loads((stage.forge.root / "releases" / TAG / "release.json").read_text())
     assert [row.get("known_failures", []) for row in data["tests"]].count([known]) == 1
@@ -88,16 +89,16 @@ def test_known_failures_of_the_reports_are_named_in_the_release(stage: Stage) ->
 
 def test_again_and_again(stage: Stage) -> None:
     folder = stage.fill()
-    upload(Draft.load(stage.forge, TAG), folder)
+    stage.upload(folder)
     before = assets(stage)
-    second = upload(Draft.load(stage.again(), TAG), folder)
+    second = stage.upload(folder)
     assert Counter(put.action for put in second.puts) == {"present": 6}
     assert assets(stage) == before
     go(stage)
     published = find_release(stage.again(), TAG)
     outcome = go(stage)
     assert outcome.already
-    third = upload(Draft.load(stage.again(), TAG), folder)
+    third = stage.upload(folder)
     assert third.published
     assert not third.names("uploaded")
     assert find_release(stage.again(), TAG) == published
@@ -105,23 +106,23 @@ def test_again_and_again(stage: Stage) -> None:
 
 def test_dry_runs_change_nothing(stage: Stage) -> None:
     folder = stage.fill()
-    planned = upload(Draft.load(stage.forge, TAG), folder, dry_run=True)
+    planned = stage.upload(folder, dry_run=True)
     assert len(planned.names("uploaded")) == 2
     assert not assets(stage)
-    upload(Draft.load(stage.forge, TAG), folder)
+    stage.upload(folder)
     before = find_release(stage.again(), TAG)
-    assert publish(Draft.load(stage.forge, TAG), dry_run=True).ended == "planned"
-    assert discard(Draft.load(stage.forge, TAG), TARGET, dry_run=True).removed
+    assert stage.publish(dry_run=True).ended == "planned"
+    assert discard(stage.draft(), TARGET, dry_run=True).removed
     assert find_release(stage.again(), TAG) == before
 
 
 def test_what_changed_since_the_previous_release(stage: Stage) -> None:
-    upload(Draft.load(stage.forge, TAG), stage.fill())
+    stage.upload(stage.fill())
     go(stage)
     later = "snapshot-20261121.01"
     stage.add_tag(later, "20261121.1", revision=NEXT_REVISION)
     folder = stage.fill(tag=later, version="20261121.1", revision=NEXT_REVISION, padding=900)
-    upload(Draft.load(stage.forge, later), folder)
+    stage.upload(folder, tag=later)
     manifest = go(stage, later).manifest
     assert (manifest.previous_tag, manifest.previous_revision) == (TAG, REVISION)
     body = find_release(stage.again(), later).body
@@ -133,9 +134,9 @@ def test_what_changed_since_the_previous_release(stage: Stage) -> None:
 
 
 def test_the_complete_asset_in_the_draft_wins(stage: Stage) -> None:
-    upload(Draft.load(stage.forge, TAG), stage.fill())
+    stage.upload(stage.fill())
     before = assets(stage)
-    outcome = upload(Draft.load(stage.again(), TAG), stage.fill(content="rebuilt = True"))
+    outcome = stage.upload(stage.fill(content="rebuilt = True"))
     assert set(outcome.names("kept")) == {WHEEL, WHEEL.replace(PYTHON, OTHER_PYTHON)}
     assert assets(stage) == before
     assert any("--discard" in note for note in outcome.notes)
@@ -144,33 +145,33 @@ def test_the_complete_asset_in_the_draft_wins(stage: Stage) -> None:
 
 
 def test_a_rebuild_under_another_file_name_does_not_stand_beside_the_first(stage: Stage, tmp_path: Path) -> None:
-    upload(Draft.load(stage.forge, TAG), stage.fill())
+    stage.upload(stage.fill())
     make_wheel(tmp_path / "rebuilt", platform="manylinux_2_36_x86_64")
-    outcome = upload(Draft.load(stage.again(), TAG), tmp_path / "rebuilt")
+    outcome = stage.upload(tmp_path / "rebuilt")
     assert [put.action for put in outcome.puts] == ["kept"]
     assert not [name for name in assets(stage) if "2_36" in name]
 
 
 def test_discard_starts_a_target_over(stage: Stage) -> None:
-    upload(Draft.load(stage.forge, TAG), stage.fill())
-    removed = discard(Draft.load(stage.again(), TAG), TARGET).removed
+    stage.upload(stage.fill())
+    removed = discard(stage.draft(), TARGET).removed
     assert set(removed) == {WHEEL, f"{WHEEL}.metadata", f"smoke-{TARGET}.tests.json"}
-    lacking = Draft.load(stage.again(), TAG).card().lacking_wheels
+    lacking = stage.draft().card().lacking_wheels
     assert TARGET in lacking
     assert OTHER_TARGET not in lacking
-    outcome = upload(Draft.load(stage.again(), TAG), stage.fill(content="rebuilt = True"))
+    outcome = stage.upload(stage.fill(content="rebuilt = True"))
     assert outcome.names("uploaded") == [WHEEL, f"{WHEEL}.metadata", f"smoke-{TARGET}.tests.json"]
     go(stage)
 
 
 def test_discard_a_test_or_a_file(stage: Stage) -> None:
-    upload(Draft.load(stage.forge, TAG), stage.fill())
-    assert discard(Draft.load(stage.again(), TAG), f"smoke-{TARGET}").removed == (f"smoke-{TARGET}.tests.json",)
-    assert set(discard(Draft.load(stage.again(), TAG), WHEEL).removed) == {WHEEL, f"{WHEEL}.metadata"}
+    stage.upload(stage.fill())
+    assert discard(stage.draft(), f"smoke-{TARGET}").removed == (f"smoke-{TARGET}.tests.json",)
+    assert set(discard(stage.draft(), WHEEL).removed) == {WHEEL, f"{WHEEL}.metadata"}
     refused(
         UsageError,
         "option-invalid",
-        lambda: discard(Draft.load(stage.again(), TAG), "mlir-solaris"),
+        lambda: discard(stage.draft(), "mlir-solaris"),
         "there is no target",
     )
 
@@ -178,15 +179,15 @@ def test_discard_a_test_or_a_file(stage: Stage) -> None:
 def test_a_failing_report_gives_way_to_a_passing_one_and_not_the_other_way(stage: Stage) -> None:
     folder = stage.fill()
     make_report(folder, folder / WHEEL, passed=False, failures=("test_x.py",))
-    outcome = upload(Draft.load(stage.forge, TAG), folder)
+    outcome = stage.upload(folder)
     assert any("test_x.py" in note for note in outcome.notes)
-    assert Draft.load(stage.again(), TAG).card().lacking_tests[0] == f"smoke-{TARGET}"
+    assert stage.draft().card().lacking_tests[0] == f"smoke-{TARGET}"
     refused(NeedsPersonError, "release-not-ready", lambda: go(stage))
     make_report(folder, folder / WHEEL)
-    assert upload(Draft.load(stage.again(), TAG), folder).names("uploaded") == [f"smoke-{TARGET}.tests.json"]
+    assert stage.upload(folder).names("uploaded") == [f"smoke-{TARGET}.tests.json"]
     before = assets(stage)
     make_report(folder, folder / WHEEL, passed=False)
-    assert upload(Draft.load(stage.again(), TAG), folder).names("kept") == [f"smoke-{TARGET}.tests.json"]
+    assert stage.upload(folder).names("kept") == [f"smoke-{TARGET}.tests.json"]
     assert assets(stage) == before
     go(stage)
 
@@ -194,14 +195,14 @@ def test_a_failing_report_gives_way_to_a_passing_one_and_not_the_other_way(stage
 def test_metadata_that_is_missing_is_taken_from_the_wheel_that_stands(stage: Stage) -> None:
     # Killed between a wheel and its metadata; then the target was built again, with other requirements.
     folder = stage.fill()
-    upload(Draft.load(stage.forge, TAG), folder)
+    stage.upload(folder)
     before = assets(stage)
     release = find_release(stage.again(), TAG)
     beside = release.asset(f"{WHEEL}.metadata")
     assert beside is not None
     stage.forge.delete_asset(release, beside)
     make_wheel(folder, requires=("numpy",))
-    upload(Draft.load(stage.again(), TAG), folder)
+    stage.upload(folder)
     assert assets(stage) == before
     go(stage)
 
@@ -213,14 +214,14 @@ def test_nothing_is_uploaded_if_one_file_is_wrong(stage: Stage) -> None:
     folder = stage.fill()
     data = (folder / WHEEL).read_bytes()
     (folder / WHEEL).write_bytes(data[:-50])
-    refused(VerificationError, "file-damaged", lambda: upload(Draft.load(stage.forge, TAG), folder), "is damaged")
+    refused(VerificationError, "file-damaged", lambda: stage.upload(folder), "is damaged")
     make_wheel(folder, tag="snapshot-20261120.01")
-    refused(VerificationError, "wheel-unsuitable", lambda: upload(Draft.load(stage.forge, TAG), folder))
+    refused(VerificationError, "wheel-unsuitable", lambda: stage.upload(folder))
     make_wheel(folder, target="mlir-solaris-sparc-cp312")
-    refused(UsageError, "option-invalid", lambda: upload(Draft.load(stage.forge, TAG), folder), "there is no target")
+    refused(UsageError, "option-invalid", lambda: stage.upload(folder), "there is no target")
     make_wheel(folder, target=OTHER_TARGET)
     (folder / WHEEL.replace(PYTHON, OTHER_PYTHON)).unlink()
-    refused(UsageError, "input-invalid", lambda: upload(Draft.load(stage.forge, TAG), folder))
+    refused(UsageError, "input-invalid", lambda: stage.upload(folder))
     assert not assets(stage)
 
 
@@ -237,14 +238,13 @@ def test_nothing_is_uploaded_if_one_file_is_wrong(stage: Stage) -> None:
 def test_tags_that_nothing_can_be_published_for(
     stage: Stage, tag: str, kind: type[ReleaseError], id: str, said: str
 ) -> None:
-    head = stage.forge.head("main")
-    assert head is not None
+    head = head_of(stage.forge, "main")
     stage.forge.create_tag("snapshot-20261120.09", head, "by hand\n")
     stage.add_tag("snapshot-20261120.04", "20261120.4", draft=False)
     folder = stage.fill()
-    refused(kind, id, lambda: upload(Draft.load(stage.forge, tag), folder), said)
-    refused(kind, id, lambda: publish(Draft.load(stage.forge, tag)), said)
-    refused(kind, id, lambda: Draft.load(stage.forge, tag).card(), said)
+    refused(kind, id, lambda: stage.upload(folder, tag=tag), said)
+    refused(kind, id, lambda: stage.publish(tag=tag), said)
+    refused(kind, id, lambda: stage.draft(tag).card(), said)
 
 
 def test_everything_that_is_missing_is_named_at_once(stage: Stage) -> None:
@@ -255,23 +255,23 @@ def test_everything_that_is_missing_is_named_at_once(stage: Stage) -> None:
 
 
 def test_a_waived_target_is_not_missed(stage: Stage) -> None:
-    upload(Draft.load(stage.forge, TAG), stage.fill(pythons=[PYTHON]))
-    assert Draft.load(stage.again(), TAG).card().lacking_wheels == (OTHER_TARGET, EXPERIMENTAL)
+    stage.upload(stage.fill(pythons=[PYTHON]))
+    assert stage.draft().card().lacking_wheels == (OTHER_TARGET, EXPERIMENTAL)
     waive(stage.forge, TAG, OTHER_TARGET, "the runner is gone <b>")
-    assert Draft.load(stage.again(), TAG).card().lacking_wheels == (EXPERIMENTAL,)
-    assert f"smoke-{OTHER_TARGET}" not in Draft.load(stage.again(), TAG).card().lacking_tests
+    assert stage.draft().card().lacking_wheels == (EXPERIMENTAL,)
+    assert f"smoke-{OTHER_TARGET}" not in stage.draft().card().lacking_tests
     manifest = go(stage).manifest
     assert [(waiver.target, waiver.reason) for waiver in manifest.waivers] == [(OTHER_TARGET, "the runner is gone <b>")]
     assert "### Waived" in find_release(stage.again(), TAG).body
-    assert Draft.load(stage.again(), TAG).missing_rows("wheels") == []
-    assert Draft.load(stage.again(), TAG).missing_rows("tests") == []
+    assert stage.draft().missing_rows("wheels") == []
+    assert stage.draft().missing_rows("tests") == []
 
 
 def test_missing_rows_are_the_jobs_of_what_is_missing(stage: Stage) -> None:
-    upload(Draft.load(stage.forge, TAG), stage.fill(pythons=[PYTHON]))
+    stage.upload(stage.fill(pythons=[PYTHON]))
 
     def names(kind: Kind, only: str = "") -> list[str]:
-        return [row["name"] for row in Draft.load(stage.again(), TAG).missing_rows(kind, only=only)]
+        return [row["name"] for row in stage.draft().missing_rows(kind, only=only)]
 
     assert names("wheels") == [OTHER_TARGET, EXPERIMENTAL]
     assert names("wheels", "required") == [OTHER_TARGET]
@@ -280,10 +280,10 @@ def test_missing_rows_are_the_jobs_of_what_is_missing(stage: Stage) -> None:
 
 
 def test_what_a_filter_leaves_out_of_what_is_missing_is_named_and_keeps_the_release_back(stage: Stage) -> None:
-    upload(Draft.load(stage.forge, TAG), stage.fill(pythons=[PYTHON]))
+    stage.upload(stage.fill(pythons=[PYTHON]))
 
     def left_out(only: str) -> tuple[str, ...]:
-        draft = Draft.load(stage.again(), TAG)
+        draft = stage.draft()
         draft.missing_rows("platforms", only=only)
         return draft.left_out
 
@@ -301,7 +301,7 @@ def test_an_experimental_wheel_that_fails_is_left_out(stage: Stage) -> None:
     folder = stage.fill()
     wheel = make_wheel(folder, distribution="mlir-core", profile="core")
     make_report(folder, wheel, target=f"smoke-{EXPERIMENTAL}", passed=False, failures=("x",))
-    upload(Draft.load(stage.forge, TAG), folder)
+    stage.upload(folder)
     manifest = go(stage).manifest
     assert [(row.target, row.reason) for row in manifest.left_out] == [
         (EXPERIMENTAL, f"smoke-{EXPERIMENTAL}: failed (x)")
@@ -311,17 +311,17 @@ def test_an_experimental_wheel_that_fails_is_left_out(stage: Stage) -> None:
 
 @pytest.mark.parametrize("name", ["notes.txt", "waiver-notes.txt"])
 def test_a_draft_is_not_published_with_files_that_nothing_knows(stage: Stage, tmp_path: Path, name: str) -> None:
-    upload(Draft.load(stage.forge, TAG), stage.fill())
+    stage.upload(stage.fill())
     (tmp_path / name).write_text("remember the milk")
     stage.forge.upload(find_release(stage.again(), TAG), name, tmp_path / name)
     refused(VerificationError, "file-damaged", lambda: go(stage), "is no file that a release has")
-    discard(Draft.load(stage.forge, TAG), name)
+    discard(stage.draft(), name)
     go(stage)
 
 
 def test_metadata_that_an_upload_did_not_come_to_is_added(stage: Stage) -> None:
     # Whoever uploaded the wheel was stopped before its metadata; as the wheel is there, nobody builds it again.
-    upload(Draft.load(stage.forge, TAG), stage.fill())
+    stage.upload(stage.fill())
     release = find_release(stage.again(), TAG)
     beside = release.asset(f"{WHEEL}.metadata")
     assert beside is not None
@@ -333,7 +333,7 @@ def test_metadata_that_an_upload_did_not_come_to_is_added(stage: Stage) -> None:
 
 
 def test_metadata_that_is_not_the_wheels(stage: Stage, tmp_path: Path) -> None:
-    upload(Draft.load(stage.forge, TAG), stage.fill())
+    stage.upload(stage.fill())
     release = find_release(stage.again(), TAG)
     beside = release.asset(f"{WHEEL}.metadata")
     assert beside is not None
@@ -345,7 +345,7 @@ def test_metadata_that_is_not_the_wheels(stage: Stage, tmp_path: Path) -> None:
 
 
 def test_bytes_that_rotted_on_the_forge(stage: Stage) -> None:
-    upload(Draft.load(stage.forge, TAG), stage.fill())
+    stage.upload(stage.fill())
     (path,) = (stage.forge.root / "drafts").rglob(WHEEL)
     data = bytearray(path.read_bytes())
     data[100] ^= 1
@@ -359,17 +359,17 @@ def test_bytes_that_rotted_on_the_forge(stage: Stage) -> None:
 
 def test_an_abandoned_tag_is_not_published(stage: Stage) -> None:
     folder = stage.fill()
-    upload(Draft.load(stage.forge, TAG), folder)
+    stage.upload(folder)
     abandon(stage.forge, TAG, "superseded")
     stage.forge.create_draft(TAG, title="", body="", prerelease=True)  # its deletion was cut off, say
-    refused(NeedsPersonError, "tag-abandoned", lambda: upload(Draft.load(stage.again(), TAG), folder))
+    refused(NeedsPersonError, "tag-abandoned", lambda: stage.upload(folder))
     refused(NeedsPersonError, "tag-abandoned", lambda: go(stage))
 
 
 def test_two_releases_never_share_a_version(stage: Stage) -> None:
     for tag in ("llvm-22.1.8.01", "llvm-22.1.8.02"):  # both tagged before either was published
         stage.add_tag(tag, "22.1.8")
-        upload(Draft.load(stage.forge, tag), stage.fill(tag=tag, version="22.1.8"))
+        stage.upload(stage.fill(tag=tag, version="22.1.8"), tag=tag)
     go(stage, "llvm-22.1.8.02")
     error = refused(NeedsPersonError, "already-published", lambda: go(stage, "llvm-22.1.8.01"))
     assert "llvm-22.1.8.02" in error.what
@@ -412,7 +412,7 @@ class HalfForge:
 
 def test_an_incomplete_asset_is_deleted_and_uploaded_again(stage: Stage) -> None:
     folder = stage.fill()
-    upload(Draft.load(stage.forge, TAG), folder)
+    stage.upload(folder)
     forge = HalfForge(stage, WHEEL)
     refused(VerificationError, "file-damaged", lambda: publish(Draft.load(forge, TAG)), "was cut off")  # type: ignore[arg-type]
     upload(Draft.load(forge, TAG), folder)  # type: ignore[arg-type]
@@ -424,7 +424,7 @@ def test_an_incomplete_asset_is_deleted_and_uploaded_again(stage: Stage) -> None
 def test_half_a_wheel_that_nothing_needs_does_not_stop_a_release(stage: Stage) -> None:
     stage.fill()
     folder = stage.fill(distribution="mlir-core", pythons=[PYTHON])
-    upload(Draft.load(stage.forge, TAG), folder)
+    stage.upload(folder)
     core = next(name for name in assets(stage) if name.startswith("mlir_core") and name.endswith(".whl"))
     forge = HalfForge(stage, core)
     outcome = publish(Draft.load(forge, TAG))  # type: ignore[arg-type]
@@ -438,9 +438,7 @@ def test_uploads_of_different_builds_at_once_leave_one_whole_build(stage: Stage)
     for number in range(4):
         stage.dist = stage.dist.parent / f"dist{number}"
         folders.append(stage.fill(content=f"build = {number}", padding=1000 * number))
-    assert not any(
-        isinstance(end, Exception) for end in race(4, lambda n: upload(Draft.load(stage.again(), TAG), folders[n]))
-    )
+    assert not any(isinstance(end, Exception) for end in race(4, lambda n: stage.upload(folders[n])))
     found = assets(stage)
     assert len([name for name in found if name.endswith(".whl")]) == 2
     for python in (PYTHON, OTHER_PYTHON):
@@ -452,12 +450,12 @@ def test_uploads_of_different_builds_at_once_leave_one_whole_build(stage: Stage)
             path = next((stage.forge.root / "drafts").rglob(report.name))
             assert json.loads(path.read_text())["wheel_sha256"] == found[name]
     for folder in folders:
-        upload(Draft.load(stage.again(), TAG), folder)
+        stage.upload(folder)
     go(stage)
 
 
 def test_publishing_at_once_publishes_once(stage: Stage) -> None:
-    upload(Draft.load(stage.forge, TAG), stage.fill())
+    stage.upload(stage.fill())
     assert not any(isinstance(end, Exception) for end in race(6, lambda _: go(stage)))
     found = find_release(stage.again(), TAG)
     assert not found.draft
@@ -466,7 +464,7 @@ def test_publishing_at_once_publishes_once(stage: Stage) -> None:
 
 
 def test_a_waiver_that_comes_during_verification_stops_it(stage: Stage) -> None:
-    upload(Draft.load(stage.forge, TAG), stage.fill())
+    stage.upload(stage.fill())
     slow = DisturbedForge(stage.again(), lambda *_: waive(stage.again(), TAG, EXPERIMENTAL, "late"))
     refused(ConflictError, "changed-meanwhile", lambda: publish(Draft.load(slow, TAG)))
     assert find_release(stage.again(), TAG).draft
@@ -474,7 +472,7 @@ def test_a_waiver_that_comes_during_verification_stops_it(stage: Stage) -> None:
 
 
 def test_a_command_downloads_each_report_and_each_waiver_once(stage: Stage) -> None:
-    upload(Draft.load(stage.forge, TAG), stage.fill(pythons=[OTHER_PYTHON]))
+    stage.upload(stage.fill(pythons=[OTHER_PYTHON]))
     waive(stage.forge, TAG, TARGET, "no time")
     fetched = Counter[str]()
     forge = DisturbedForge(stage.again(), lambda what, name: fetched.update([name] * (what == "download")))

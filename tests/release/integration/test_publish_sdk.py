@@ -16,9 +16,7 @@ from mlir_release.ground.python import venv
 from mlir_release.release.forge.local.forge import LocalForge
 from mlir_release.release.index.generate import generate
 from mlir_release.release.pypi.project import IndexProject, make_plan
-from mlir_release.release.transaction.draft import Draft
 from mlir_release.release.transaction.publish import publish
-from mlir_release.release.transaction.upload import upload
 from mlir_release.use.install import install
 from mlir_release.use.mirror import mirror
 from tests.refusals import refused
@@ -49,8 +47,7 @@ def published(stage: Stage, tag: str = TAG, version: str = VERSION) -> Manifest:
     package = {f"mlir_sdk/{path.name}": path.read_bytes() for path in (SDK_WHEEL / "mlir_sdk").glob("*.py")}
     for name, files in zip(DISTRIBUTIONS, (package, {}, {}), strict=True):
         stage.fill(tag=tag, version=version, pythons=["py3"], distribution=name, files=files)
-    upload(Draft.load(stage.forge, tag), stage.dist / tag)
-    return publish(Draft.load(stage.again(), tag)).manifest
+    return stage.publish(stage.dist / tag, tag=tag).manifest
 
 
 @pytest.fixture
@@ -62,8 +59,8 @@ def pages(stage: Stage, tmp_path: Path) -> Path:
 
 
 def test_a_release_waits_for_those_that_are_required(stage: Stage) -> None:
-    upload(Draft.load(stage.forge, TAG), stage.dist / TAG)
-    draft = Draft.load(stage.again(), TAG)
+    stage.upload(stage.dist / TAG)
+    draft = stage.draft()
     assert draft.card().lacking_wheels == tuple(f"{name}-linux-x86_64-py3" for name in DISTRIBUTIONS)
     assert draft.card().lacking_tests == tuple(f"sdk-{name}-linux-x86_64-py3" for name in DISTRIBUTIONS)
     assert draft.card().lacking_required == ("mlir-sdk-linux-x86_64-py3",)
@@ -149,8 +146,7 @@ def test_they_are_installed_where_asked_for(stage: Stage, tmp_path: Path) -> Non
 def test_a_release_without_them_is_not_installed(tmp_path: Path) -> None:
     targets = make_targets(make_row(), pythons=[PYTHON])
     stage = make_stage(tmp_path, targets=targets)
-    upload(Draft.load(stage.forge, TAG), stage.fill(pythons=[PYTHON]))
-    publish(Draft.load(stage.again(), TAG))
+    stage.publish(stage.fill(pythons=[PYTHON]))
     environment = venv.create(tmp_path / "environment", Path(sys.executable), pip=True)
     error = refused(lambda: install(stage.forge, TAG, python=environment.python, sdk=True), "no-fitting-wheel")
     assert error.what == f"{TAG} has no wheel of mlir-sdk for CPython {platform.python_version()} on this machine"

@@ -16,7 +16,6 @@ from mlir_release.ground.python.pythons import Python
 from mlir_release.release.index.generate import generate
 from mlir_release.release.pinning.state import find_state, matrix_of
 from mlir_release.release.transaction.decisions import waive, waive_only
-from mlir_release.release.transaction.draft import Draft
 from mlir_release.release.transaction.publish import publish
 from mlir_release.release.transaction.upload import upload
 from mlir_release.use.install import choose
@@ -57,15 +56,15 @@ def fill(stage: Stage, *tested: str) -> Path:
 
 
 def published(stage: Stage) -> Manifest:
-    return publish(Draft.load(stage.forge, TAG)).manifest
+    return stage.publish(tag=TAG).manifest
 
 
 def test_one_file_for_three_cpythons(stage: Stage, tmp_path: Path) -> None:
-    draft = Draft.load(stage.forge, TAG)
+    draft = stage.draft(TAG)
     assert draft.card().lacking_wheels == ("mlir-linux-x86_64-cp311", SHARED)
     assert len(draft.card().lacking_tests) == 4
     upload(draft, fill(stage, *SERVED))
-    card = Draft.load(stage.forge, TAG).card()
+    card = stage.draft(TAG).card()
     assert (card.lacking_wheels, card.lacking_tests) == ((), ())
     manifest = published(stage)
     assert [(wheel.filename, wheel.serves) for wheel in manifest.wheels][1] == (FILE, SERVED)
@@ -82,7 +81,7 @@ def test_one_file_for_three_cpythons(stage: Stage, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("tag", "file"), [("cp311", "cp311-cp311"), ("cp312", "cp312-abi3"), ("cp314", "cp312-abi3")])
 def test_each_gets_its_file(stage: Stage, tag: str, file: str) -> None:
-    upload(Draft.load(stage.forge, TAG), fill(stage, *SERVED))
+    stage.upload(fill(stage, *SERVED), tag=TAG)
     manifest = published(stage)
     cpython = CPython.of_tag(tag)
     python = Python(cpython=cpython, version=f"{cpython.major}.{cpython.minor}.0", executable=Path(sys.executable))
@@ -91,13 +90,13 @@ def test_each_gets_its_file(stage: Stage, tag: str, file: str) -> None:
 
 
 def test_one_that_it_serves_keeps_it_back_until_a_person_waives_it(stage: Stage) -> None:
-    upload(Draft.load(stage.forge, TAG), fill(stage, *SERVED[:2]))
-    draft = Draft.load(stage.forge, TAG)
+    stage.upload(fill(stage, *SERVED[:2]), tag=TAG)
+    draft = stage.draft(TAG)
     assert draft.card().lacking_required == ("smoke-mlir-linux-x86_64-cp314",)
     with pytest.raises(NeedsPersonError, match="cp314: was not run"):
         publish(draft)
     waive(stage.forge, TAG, "mlir-linux-x86_64-cp314", "its runner is gone")
-    draft = Draft.load(stage.forge, TAG)
+    draft = stage.draft(TAG)
     assert not draft.card().lacking_tests
     assert not draft.card().lacking_required
     manifest = published(stage)
@@ -106,14 +105,14 @@ def test_one_that_it_serves_keeps_it_back_until_a_person_waives_it(stage: Stage)
 
 
 def test_a_filter_waives_what_fails_of_one_cpython_only(stage: Stage) -> None:
-    upload(Draft.load(stage.forge, TAG), fill(stage, "cp312"))
+    stage.upload(fill(stage, "cp312"), tag=TAG)
     done = waive_only(stage.forge, TAG, "python=cp314", "its runner is gone")
     assert [decision.subject for decision in done.decisions] == ["smoke-mlir-linux-x86_64-cp314"]
-    assert Draft.load(stage.forge, TAG).card().lacking_required == ("smoke-mlir-linux-x86_64-cp313",)
+    assert stage.draft(TAG).card().lacking_required == ("smoke-mlir-linux-x86_64-cp313",)
 
 
 def test_a_filter_of_one_cpython_has_the_whole_wheel_built_and_one_tested(stage: Stage) -> None:
-    draft = Draft.load(stage.forge, TAG)
+    draft = stage.draft(TAG)
     (row,) = draft.missing_rows("platforms", only="python=cp313")
     (wheels,), (tests,) = (json.loads(row[kind])["include"] for kind in ("wheels", "tests"))
     (order,) = json.loads(wheels["orders"])

@@ -13,9 +13,6 @@ from mlir_release.cli.app import app
 from mlir_release.ground.console import console
 from mlir_release.release.model.release_index import Quality, ReleaseQuality, Revert, to_bytes
 from mlir_release.release.transaction.decisions import abandon
-from mlir_release.release.transaction.draft import Draft
-from mlir_release.release.transaction.publish import publish
-from mlir_release.release.transaction.upload import upload
 from tests.release_stage import NEXT_REVISION, find_release, make_stage
 from tests.scale import NOW, REPOSITORY, TAG, Veteran
 from tests.targets_factory import make_row, make_targets
@@ -107,7 +104,7 @@ def test_a_local_forge(tmp_path: Path) -> None:
     forge = f"local:{stage.forge.root}"
     wheel = make_wheel(stage.dist, python=PYTHON)
     make_report(stage.dist, wheel, target=f"smoke-mlir-{PLATFORM}-{PYTHON}", passed=False)
-    upload(Draft.load(stage.forge, stage.tag), stage.dist)
+    stage.upload(stage.dist)
     text = shown("--forge", forge, environment={})
     assert "not started" in text
     assert f"smoke-mlir-{PLATFORM}-{PYTHON}" in text
@@ -131,8 +128,7 @@ def test_what_was_measured_goes_from_the_report_to_manifest_notes_and_status(tmp
         folder = stage.fill(tag=tag, version=version, revision=revision, pythons=[PYTHON])
         (wheel,) = folder.glob("*.whl")
         make_report(folder, wheel, suite="performance", target=target, measures=measures)
-        upload(Draft.load(stage.forge, tag), folder)
-        manifest = publish(Draft.load(stage.forge, tag)).manifest
+        manifest = stage.publish(folder, tag=tag).manifest
         assert {test.name: test.measures for test in manifest.tests}[target] == measures
     bodies = [find_release(stage.forge, tag).body for tag in tags]
     assert "### Performance" not in bodies[0]
@@ -152,7 +148,7 @@ def test_a_draft_that_can_not_be_read_is_noted_and_the_rest_is_shown(tmp_path: P
     stage = make_stage(tmp_path)
     report = tmp_path / "report"
     report.write_text("{")
-    draft = Draft.load(stage.forge, stage.tag).release
+    draft = stage.draft().release
     stage.forge.upload(draft, f"smoke-mlir-{PLATFORM}-{PYTHON}.tests.json", report)
     data: Any = json.loads(shown("--json", "--forge", f"local:{stage.forge.root}", environment={}))
     assert [release["tag"] for release in data["releases"]] == [stage.tag]

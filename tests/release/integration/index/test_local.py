@@ -8,9 +8,6 @@ import pytest
 from click.testing import CliRunner
 
 from mlir_release.cli.app import app
-from mlir_release.release.transaction.draft import Draft
-from mlir_release.release.transaction.publish import publish
-from mlir_release.release.transaction.upload import upload
 from tests.bindings_factory import FILES
 from tests.release_stage import Stage, make_stage
 from tests.serving import serve
@@ -24,8 +21,7 @@ if TYPE_CHECKING:
 def stage(tmp_path: Path) -> Stage:
     """A forge with one release, whose wheels have an API to document."""
     stage = make_stage(tmp_path)
-    upload(Draft.load(stage.forge, TAG), stage.fill(files={name: text.encode() for name, text in FILES.items()}))
-    publish(Draft.load(stage.forge, TAG))
+    stage.publish(stage.fill(files={name: text.encode() for name, text in FILES.items()}))
     return stage
 
 
