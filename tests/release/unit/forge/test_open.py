@@ -58,12 +58,11 @@ def test_a_folder(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the local forge needs POSIX")
 def test_github_serves_its_files_itself() -> None:
-    with pytest.raises(UsageError) as caught:
-        served_at(open_forge("github:a/b", {}), "https://example.org")
-    assert (
-        caught.value.id,
-        "only the files of a local forge can be served from another address" in caught.value.what,
-    ) == ("option-invalid", True)
+    refused(
+        lambda: served_at(open_forge("github:a/b", {}), "https://example.org"),
+        "option-invalid",
+        "only the files of a local forge can be served from another address",
+    )
 
 
 ENTERPRISE = {

@@ -114,6 +114,5 @@ def test_what_is_no_manifest_at_all(content: bytes) -> None:
 
 
 def test_a_waiver_that_is_none() -> None:
-    with pytest.raises(VerificationError) as caught:
-        Waiver.from_text(b'{"target": "x"}', where="waiver-x.json")
-    assert (caught.value.id, caught.value.why) == ("file-damaged", "reason is missing")
+    error = refused(lambda: Waiver.from_text(b'{"target": "x"}', where="waiver-x.json"), kind=VerificationError)
+    assert (error.id, error.why) == ("file-damaged", "reason is missing")

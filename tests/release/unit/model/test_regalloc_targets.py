@@ -9,6 +9,7 @@ import tomli_w
 
 from mlir_release.ground.errors import UsageError
 from mlir_release.release.model.matrix import Matrix
+from tests.refusals import refused
 from tests.targets_factory import RUNTIME, make_row, make_targets
 
 
@@ -28,15 +29,13 @@ def test_a_model_of_a_configuration_and_one_of_a_runtime() -> None:
 
 @pytest.mark.parametrize("path", ["/etc", "../models", "models/..", "models//evict", "models/evict/", "."])
 def test_only_a_folder_below_the_root_is_a_model(path: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        Matrix.parse(with_model("llvm", "mlir", path))
-    assert f"regalloc-model is {path!r}, not a folder below the repository's root" in caught.value.why
+    error = refused(lambda: Matrix.parse(with_model("llvm", "mlir", path)), kind=UsageError)
+    assert f"regalloc-model is {path!r}, not a folder below the repository's root" in error.why
 
 
 def test_where_nothing_is_compiled_a_model_has_no_use() -> None:
-    with pytest.raises(UsageError) as caught:
-        Matrix.parse(with_model("llvm", "mlir-core", "models/evict"))
-    assert "has no use with the profile core" in caught.value.why
+    error = refused(lambda: Matrix.parse(with_model("llvm", "mlir-core", "models/evict")), kind=UsageError)
+    assert "has no use with the profile core" in error.why
     with pytest.raises(UsageError) as caught:
         Matrix.parse(with_model("runtime", RUNTIME, "models/evict", os="windows", floor="win_amd64"))
     assert "was never tried on Windows" in caught.value.why

@@ -17,6 +17,7 @@ from mlir_release.release.model.matrix import Matrix
 from mlir_release.release.model.matrix_jobs import job_rows
 from mlir_release.release.model.release_settings import TARGETS_FILE
 from mlir_release.release.model.release_tags import parse_snapshot
+from tests.refusals import refused
 from tests.targets_factory import make_row, make_targets
 
 ROOT = Path(__file__).parents[4]
@@ -117,13 +118,11 @@ def test_overrides_of_requirements_ask_nothing_of_it() -> None:
     ],
 )
 def test_rows_that_make_no_sense_are_refused(row: dict[str, Any], why: str) -> None:
-    with pytest.raises(UsageError) as refused:
-        Matrix.parse(make_targets(row))
-    assert why in refused.value.why
+    error = refused(lambda: Matrix.parse(make_targets(row)), kind=UsageError)
+    assert why in error.why
 
 
 def test_its_distribution_has_the_name_that_its_files_call_it() -> None:
     text = make_targets(SDK_ROW).replace('distribution = "mlir-sdk"', 'distribution = "my-sdk"')
-    with pytest.raises(UsageError) as refused:
-        Matrix.parse(text)
-    assert "own CMake files call it mlir-sdk" in refused.value.why
+    error = refused(lambda: Matrix.parse(text), kind=UsageError)
+    assert "own CMake files call it mlir-sdk" in error.why

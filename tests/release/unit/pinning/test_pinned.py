@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from mlir_release.ground.errors import VerificationError
+from mlir_release.release.forge.files import head_of
 from mlir_release.release.model.matrix import Matrix
 from mlir_release.release.pinning.pinned import check_run
 from mlir_release.release.transaction.start import start
@@ -63,8 +64,7 @@ def test_a_run_of_a_numbered_release(forge: MemoryForge) -> None:
 def test_a_snapshot_that_someone_tagged_on_a_commit_of_their_own(forge: MemoryForge) -> None:
     """With the message of a real one: whoever may push can do so, and start the build there."""
     real = start(forge, make_revision("b" * 40), MATRIX, request_id="r").tag
-    head = forge.head("main")
-    assert head is not None
+    head = head_of(forge, "main")
     files = {"actions/setup/action.yml": b"theirs", "llvm-project.version": b"b" * 40 + b"\n"}
     commit = forge.commit("theirs", expected=None, base=head, files=files, message="Change the toolkit\n")
     tag = real[:-2] + "77"

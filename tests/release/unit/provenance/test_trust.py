@@ -45,6 +45,5 @@ def test_what_is_no_root_is_refused(tmp_path: Path, text: str) -> None:
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError) as caught:
-        signing_config({TRUST_VARIABLE: str(tmp_path / "none.json")})
-    assert caught.value.where.endswith("none.json")
+    error = refused(lambda: signing_config({TRUST_VARIABLE: str(tmp_path / "none.json")}), kind=UsageError)
+    assert error.where.endswith("none.json")

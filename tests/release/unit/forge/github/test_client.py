@@ -120,9 +120,8 @@ def test_a_refusal_is_not_repeated() -> None:
     def write() -> None:
         raise GithubException(422, {"message": "Validation Failed", "errors": [{"code": "already_exists"}]}, {})
 
-    with pytest.raises(ForgeError) as caught:
-        client.write(write)
-    assert "already_exists" in str(caught.value.why)
+    error = refused(lambda: client.write(write), kind=ForgeError)
+    assert "already_exists" in str(error.why)
     assert clock.waits == []
 
 
