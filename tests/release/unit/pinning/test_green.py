@@ -153,7 +153,7 @@ def test_new_commits_without_any_check_do_not_make_names_suspicious() -> None:
     ],
 )
 def test_what_green_needs(config: ReleaseConfig, id: str) -> None:
-    refused(lambda: select(config, "green", PaperUpstream()), id)
+    refused(lambda: select(config, "green", PaperUpstream()), id)  # type: ignore[arg-type]
 
 
 def test_any_other_policy_is_the_upstreams_affair() -> None:
