@@ -62,7 +62,6 @@ class Mirror:
 
     @property
     def folder(self) -> Path:
-        """The folder of the release."""
         return self.root / "releases" / TAG
 
     @property
@@ -90,7 +89,6 @@ class Mirror:
         self.record(lambda data: data["assets"].update({name: row}))
 
     def edit_manifest(self, change: Callable[[dict], object]) -> None:  # type: ignore[type-arg]
-        """Change the manifest."""
         data = json.loads((self.folder / "release.json").read_bytes())
         change(data)
         self.put("release.json", json.dumps(data).encode())

@@ -162,5 +162,4 @@ def latest_stage(folder: Path, patch: pytest.MonkeyPatch) -> Iterator[LatestStag
 
 
 def digest(content: bytes) -> str:
-    """For statements."""
     return sha256(content).hexdigest()

@@ -18,7 +18,6 @@ FILES = sorted(Path(__file__).parent.rglob("*.txt"))
 
 
 def commands(command: click.Command, *names: str) -> Iterator[tuple[str, ...]]:
-    """The words of each command."""
     yield names
     if isinstance(command, click.Group):
         context = click.Context(command)

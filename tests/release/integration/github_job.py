@@ -138,7 +138,6 @@ class Undisturbed:
 
     @classmethod
     def run(cls, folder: Path, sigstore: Services) -> Undisturbed:
-        """Do it in ``folder``."""
         dist = folder / "dist"
         dist.mkdir()
         wheel = make_wheel(dist, tag=TAG, version="20261120.1", python=PYTHON)

@@ -30,7 +30,6 @@ def place_of(folder: Path) -> Path:
 
 
 def open_forge(folder: Path) -> LocalForge:
-    """The forge in ``folder``."""
     return LocalForge(folder / "forge")
 
 
@@ -67,7 +66,6 @@ def with_tampered(folder: Path) -> None:
 
 
 def run_install(folder: Path) -> None:
-    """``install`` of the release."""
     os.environ.update(PIP_NO_INDEX="1", PIP_FIND_LINKS=str(folder / "packages"))
     also_pass(["KILLPOINTS"])  # pip is killed, too
     install(open_forge(folder), TAG, python=place_of(folder))

@@ -68,7 +68,6 @@ def run_snapshot(folder: Path) -> None:
 
 
 def run_forced(folder: Path) -> None:
-    """A forced one."""
     start(open_forge(folder), make_revision(NEW), MATRIX, request_id="run-1", force=True)
 
 
@@ -83,7 +82,6 @@ def run_number(folder: Path) -> None:
 
 
 def run_waive(folder: Path) -> None:
-    """A waiver."""
     waive(open_forge(folder), TAG, TARGET, "broken")
 
 
@@ -93,7 +91,6 @@ def run_abandon(folder: Path) -> None:
 
 
 def run_yank(folder: Path) -> None:
-    """A yank."""
     yank(open_forge(folder), TAG, "broken", branch="main")
 
 
@@ -127,7 +124,6 @@ def run_build(folder: Path) -> None:
 
 
 def run_sweep(folder: Path) -> None:
-    """A sweep."""
     assert not sweep(open_forge(folder), branch="main").failures
 
 

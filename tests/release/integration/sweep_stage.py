@@ -34,7 +34,6 @@ def revision_of(tag: str) -> str:
 
 
 def version_of(tag: str) -> str:
-    """Of its wheels."""
     return str(parse_release_tag(tag).version)
 
 

@@ -43,7 +43,6 @@ def _elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def report(month: Month) -> str:
-    """The month in figures."""
     repository = month.repository
     states = [state.state for state in month.states]
     lines = [

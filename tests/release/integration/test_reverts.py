@@ -42,7 +42,6 @@ class Watched:
         self.snapshots: list[tuple[str, int]] = []
 
     def snapshot(self, number: int) -> str:
-        """A snapshot of a commit."""
         tag = f"snapshot-20261001.{len(self.snapshots) + 1:02d}"
         self.snapshots.append((tag, number))
         return tag

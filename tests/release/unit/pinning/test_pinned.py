@@ -25,7 +25,6 @@ def forge() -> MemoryForge:
 
 
 def is_another(forge: MemoryForge, run: str, tag: str, id: str = "tampered") -> None:
-    """Check that a run is not that of a tag."""
     refused(lambda: check_run(forge, run, tag, workflow=WORKFLOW), id)
 
 
