@@ -160,32 +160,27 @@ class CheckedRelease:
     tag: str
     provenance: str  #: required or none, as its manifest says
     repository: str  #: whose workflow signed; empty: nobody did, or that was not checked
-    rows: tuple[FileCheck, ...]
+    files: tuple[FileCheck, ...]
     self_named: bool = False  #: only the release itself says that this repository's signature counts
     unsigned: ReleaseError | None = None  #: nobody signed the release, and nobody said that this is right
 
     @property
     def refused(self) -> tuple[ReleaseError, ...]:
         """Why files are refused; and the release, if all of them have their digests and nobody signed it."""
-        files = tuple(row.error for row in self.rows if row.error is not None)
-        return files if self.unsigned is None else (*files, self.unsigned)
+        found = tuple(row.error for row in self.files if row.error is not None)
+        return found if self.unsigned is None else (*found, self.unsigned)
 
     def text(self) -> str:
         """The sum."""
-        good = sum(row.error is None for row in self.rows)
+        good = sum(row.error is None for row in self.files)
         whose = f", signed by {self.repository}" if self.repository else ""
         whose += ", as only the release itself says" if self.self_named else ""
         word = "as they have to be" if self.repository else "with their digests"
-        return f"{self.tag}: provenance {self.provenance}{whose}; {good} of {len(self.rows)} files {word}"
+        return f"{self.tag}: provenance {self.provenance}{whose}; {good} of {len(self.files)} files {word}"
 
     def cells(self) -> list[tuple[str, ...]]:
         """A row for each file."""
-        return [(row.name, row.result, row.why) for row in self.rows]
-
-    def to_json(self) -> dict[str, object]:
-        """For ``--json``."""
-        fields = {name: value for name, value in vars(self).items() if name != "rows"}
-        return {**fields, "files": self.rows}
+        return [(row.name, row.result, row.why) for row in self.files]
 
 
 def check_file(path: Path, bundle: Path | None, policy: SignerPolicy, trust: Trust) -> CheckedFile:
@@ -230,7 +225,7 @@ def check_release(forge: Forge, tag: str, signed_by: SignedBy = AS_DECLARED) -> 
         if name not in listed:
             refused[name] = not_its_manifest(forge, tag, name, why)
     good = "signed" if trusted.signatures is not None else "not signed"
-    rows = [
+    files = [
         FileCheck(name=name, result=good if error is None else "refused", error=error)
         for name, error in refused.items()
     ]
@@ -248,7 +243,7 @@ def check_release(forge: Forge, tag: str, signed_by: SignedBy = AS_DECLARED) -> 
         tag=tag,
         provenance=trusted.manifest.provenance,
         repository=signer.repository if signer is not None else "",
-        rows=tuple(rows),
+        files=tuple(files),
         self_named=trusted.self_named,
         unsigned=unsigned,
     )

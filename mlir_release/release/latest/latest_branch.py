@@ -276,8 +276,8 @@ def learn_quality(forge: Forge, index: ReleaseIndex, before: Catalogue | None, *
         watch = find_reverts(Upstream.of(matrix.release), rows, paths=built_from(newest), known=old)
     canaries = read_records(forge).known({row.tag for row in rows}, matrix.canaries)
     learnt = {
-        tag: ReleaseQuality(reverted=watch.by_tag.get(tag, ()), canaries=canaries.get(tag, ()))
-        for tag in sorted({*watch.by_tag, *canaries})
+        tag: ReleaseQuality(reverted=watch.releases.get(tag, ()), canaries=canaries.get(tag, ()))
+        for tag in sorted({*watch.releases, *canaries})
     }
     told = {tag: each for tag, each in learnt.items() if each.reverted or each.canaries}  # of others nothing is kept
     return structs.replace(old, upstream_head=watch.upstream_head, releases=told)

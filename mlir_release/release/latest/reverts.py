@@ -53,34 +53,25 @@ class RevertWatch:
 
     COLUMNS = ("snapshot", "reverted", "by", "date", "matters", "subject")
 
-    by_tag: Mapping[str, tuple[Revert, ...]]
+    releases: Mapping[str, tuple[Revert, ...]]
     upstream_head: str = ""  #: the llvm-project commit up to which reverts were looked for
     unseen: tuple[str, ...] = ()  #: snapshots of commits that are not in the branch's newest history
     note: str = ""  #: why it is not up to date; empty: it is
 
     def cells(self) -> Iterator[tuple[str, ...]]:
         """For people: a row for each revert, the newest snapshot first."""
-        for tag in sorted(self.by_tag, reverse=True):
-            for each in self.by_tag[tag]:
+        for tag in sorted(self.releases, reverse=True):
+            for each in self.releases[tag]:
                 affects = "yes" if each.affects else "no"
                 yield tag, each.commit[:12], each.by[:12], each.date[:10], affects, each.subject
 
     def text(self) -> str:
         """A line."""
-        snapshots = "1 snapshot" if len(self.by_tag) == 1 else f"{len(self.by_tag)} snapshots"
-        affected = sum(bool(mattering(reverts)) for reverts in self.by_tag.values())
+        snapshots = "1 snapshot" if len(self.releases) == 1 else f"{len(self.releases)} snapshots"
+        affected = sum(bool(mattering(reverts)) for reverts in self.releases.values())
         head = self.upstream_head[:12] or "no commit"
         unseen = f"; not in upstream's newest history: {', '.join(self.unseen)}" if self.unseen else ""
         return f"{snapshots} against upstream up to {head}: {affected} with reverted commits that matter{unseen}"
-
-    def to_json(self) -> dict[str, object]:
-        """For ``--json``."""
-        return {
-            "upstream_head": self.upstream_head,
-            "note": self.note,
-            "releases": self.by_tag,
-            "unseen": self.unseen,
-        }
 
 
 def mattering(reverts: Iterable[Revert]) -> list[Revert]:
@@ -162,7 +153,7 @@ def find_reverts(
     """
     dates = [parse_time(row.dated) for row in rows]
     if not dates:
-        return RevertWatch(by_tag={}, upstream_head=known.upstream_head)
+        return RevertWatch(releases={}, upstream_head=known.upstream_head)
     since = max(min(dates) - LOOK_BACK, max(dates) - LONGEST).timestamp()
     try:
         if clone is not None:
@@ -174,7 +165,7 @@ def find_reverts(
         console.warn(note)
         tags = {row.tag for row in rows}
         found = {tag: quality.reverted for tag, quality in known.releases.items() if tag in tags}
-        return RevertWatch(by_tag=found, upstream_head=known.upstream_head, note=note)
+        return RevertWatch(releases=found, upstream_head=known.upstream_head, note=note)
     if not head:
         raise UsageError("clone-incomplete", "the clone has no commits", where=str(git.directory))
     limits = (f"--since=@{int(since)}", f"--max-count={MAX_COMMITS}", head)
@@ -184,7 +175,8 @@ def find_reverts(
     unknown = [commit for commit, _ in pairs if commit not in told]
     told |= window.touching(unknown, paths, upstream if clone is None else None)
     found = window.by_tag(pairs, told)
-    return RevertWatch(by_tag=found, upstream_head=head, unseen=tuple(row.tag for row in rows if row.tag not in found))
+    unseen = tuple(row.tag for row in rows if row.tag not in found)
+    return RevertWatch(releases=found, upstream_head=head, unseen=unseen)
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ class Watched:
 
     def found(self) -> dict[str, list[str]]:
         """The subjects of reverted commits that matter, by the last digits of the snapshots' tags."""
-        return {tag[-2:]: [each.subject for each in mattering(found)] for tag, found in self.look().by_tag.items()}
+        return {tag[-2:]: [each.subject for each in mattering(found)] for tag, found in self.look().releases.items()}
 
     def revert(self, number: int, subject: str = "Revert it") -> int:
         """A commit that reverts another, as git writes it."""
@@ -84,7 +84,7 @@ def test_a_snapshot_is_told_of_what_it_has_and_upstream_has_reverted(world: Watc
     world.snapshot(by)
     assert world.found() == {"01": [], "02": ["[mlir] Fold (#7)"], "03": []}
     watch = world.look()
-    (revert,) = watch.by_tag["snapshot-20261001.02"]
+    (revert,) = watch.releases["snapshot-20261001.02"]
     assert (revert.commit, revert.by) == (world.history.ids[bad], world.history.ids[by])
     assert revert.date == "2026-10-01T00:20:00Z"
     assert watch.upstream_head == world.history.ids[by]
@@ -113,7 +113,7 @@ def test_commits_that_touch_nothing_that_is_built_are_told_of_and_do_not_matter(
     tag = world.snapshot(numbers[-1])
     for number in numbers:
         world.revert(number)
-    assert {each.subject: each.affects for each in world.look().by_tag[tag]} == {
+    assert {each.subject: each.affects for each in world.look().releases[tag]} == {
         "clang/lib/AST.cpp": False, "llvm/docs/a.rst": False, "llvm/lib/Value.cpp": True, "mlir/test/a.mlir": True,
         "cmake/a.cmake": True,
     }  # fmt: skip
@@ -129,10 +129,10 @@ def test_two_fetches_tell_all_and_a_known_answer_saves_the_second(world: Watched
         settings.write(f"[trace2]\n\tnormalTarget = {traced}\n")
     first = world.look()
     assert traced.read_text().count(" cmd_name fetch (fetch)\n") == 2
-    assert all(first.by_tag[tag] for tag in tags)
+    assert all(first.releases[tag] for tag in tags)
     known = Quality(
         repository="local",
-        releases={tag: ReleaseQuality(reverted=reverts) for tag, reverts in first.by_tag.items()},
+        releases={tag: ReleaseQuality(reverted=reverts) for tag, reverts in first.releases.items()},
     )
     assert world.look(known) == first
     assert traced.read_text().count(" cmd_name fetch (fetch)\n") == 3
@@ -180,7 +180,7 @@ def test_a_hostile_subject_is_shown_and_does_nothing(world: Watched) -> None:
     bad = world.history.commit("[mlir] \x1b[31m|x| **b** ](https://evil.example) ::error::\x07\u2028 @ada (#7)")
     world.snapshot(bad)
     world.revert(bad)
-    (revert,) = world.look().by_tag["snapshot-20261001.01"]
+    (revert,) = world.look().releases["snapshot-20261001.01"]
     assert not any(ord(character) < 32 or character == "\u2028" for character in revert.subject)
     shown = in_markdown(world.look())
     assert "](https" not in shown.replace("\\]", "")
@@ -197,11 +197,11 @@ def test_without_upstream_the_last_answer_stands_and_says_so(world: Watched, cap
     known = Quality(
         repository="local",
         upstream_head=first.upstream_head,
-        releases={tag: ReleaseQuality(reverted=reverts) for tag, reverts in first.by_tag.items()},
+        releases={tag: ReleaseQuality(reverted=reverts) for tag, reverts in first.releases.items()},
     )
     shutil.rmtree(world.history.folder)
     again = find_reverts(world.upstream(), rows, paths=PATHS, known=known)
-    assert (again.by_tag, again.upstream_head) == (first.by_tag, first.upstream_head)
+    assert (again.releases, again.upstream_head) == (first.releases, first.upstream_head)
     assert "can't be read" in again.note
     assert first.upstream_head[:12] in capfd.readouterr().err
 
@@ -212,7 +212,7 @@ def test_a_snapshot_of_another_branch_is_left_out(world: Watched) -> None:
     world.snapshot(4)
     world.snapshot(other)
     found = world.look()
-    assert found.by_tag.keys() == {"snapshot-20261001.01"}
+    assert found.releases.keys() == {"snapshot-20261001.01"}
     assert found.unseen == ("snapshot-20261001.02",)
     assert found.text().endswith("not in upstream's newest history: snapshot-20261001.02")
 
@@ -237,7 +237,7 @@ def test_a_shallow_clone_tells_what_it_has(world: Watched) -> None:
     clone = world.root / "clone"
     address = world.history.folder.as_uri()
     Git(world.root).run("clone", "--quiet", "--depth=2", address, str(clone), remote=address)
-    (revert,) = world.look(clone=Git(clone)).by_tag["snapshot-20261001.01"]
+    (revert,) = world.look(clone=Git(clone)).releases["snapshot-20261001.01"]
     assert revert.affects, "its parent is not there, so nobody can tell"
 
 
@@ -252,10 +252,10 @@ def test_the_command_asks_for_one_snapshot_or_for_those_of_the_last_days(
     forge.add(world.history.manifest("snapshot-20261001.01", bad))
     forge.add(world.history.manifest("snapshot-20261001.02", by))
     forge.add(world.history.manifest("llvm-22.1.8.01", bad))
-    assert {tag: len(found) for tag, found in watch(forge, None).by_tag.items()} == {
+    assert {tag: len(found) for tag, found in watch(forge, None).releases.items()} == {
         "snapshot-20261001.01": 1, "snapshot-20261001.02": 0,
     }  # fmt: skip
-    assert watch(forge, "snapshot-20261001.02").by_tag.keys() == {"snapshot-20261001.02"}
+    assert watch(forge, "snapshot-20261001.02").releases.keys() == {"snapshot-20261001.02"}
     assert [row.tag for row in watched(read_index(forge), 0)] == ["snapshot-20261001.02"]
     refused(lambda: watch(forge, "llvm-22.1.8.01"), "release-unsuitable")
     refused(lambda: watch(forge, "snapshot-20261001.09"), "release-not-published")
