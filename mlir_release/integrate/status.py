@@ -173,13 +173,13 @@ class Stats:
         return "\n".join(lines) if commits else "no integrate is recorded in this branch's history"
 
 
-def collect_stats(project: Integration, revision: str = "HEAD") -> Stats:
-    """Read the history of ``revision``, and the verdicts of all branches that are here; one ``git log`` each."""
+def collect_stats(project: Integration) -> Stats:
+    """Read the history of ``HEAD``, and the verdicts of all branches that are here; one ``git log`` each."""
     months: dict[str, dict[str, int]] = {}
     culprits: dict[str, None] = {}
     output = project.outer.run(
         *("log", "-z", "--reverse", "--fixed-strings", f"--grep={T_COMMITS}", "--date=format:%Y-%m"),
-        *("--format=%cd%n%B", revision, "--"),
+        *("--format=%cd%n%B", "HEAD", "--"),
     ).stdout
     for entry in output.decode(errors="replace").split("\0"):
         month, _, message = entry.partition("\n")
