@@ -17,8 +17,7 @@ import pytest
 import tomli_w
 
 from mlir_release.extras.conda import pages as conda_pages
-from mlir_release.extras.conda.channel import package_release
-from mlir_release.extras.conda.check import check_channel
+from mlir_release.extras.conda.channel import check_channel, package_release
 from mlir_release.extras.conda.recipe import write_recipe
 from mlir_release.ground.python.cpython import CPython
 from mlir_release.release.forge.local.forge import LocalForge

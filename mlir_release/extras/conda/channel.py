@@ -1,24 +1,27 @@
 """Channels of a release's wheels as conda packages, one for each kind of release; and their index among the pages.
 
 The archives are made by rattler-build's library, and their index by rattler's. The pages have the index alone: its
-``base_url`` (CEP 15) says where the packages are.
+``base_url`` (CEP 15) says where the packages are. A channel is checked by installing its packages, one after another.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
 
-from mlir_release.extras.conda.index import index
-from mlir_release.extras.conda.package import LICENSE, PACKAGES, no_wheel, packages
+from mlir_release.extras.conda.index import PROGRAM, index
+from mlir_release.extras.conda.package import LICENSE, PACKAGES, SUBDIRS, no_wheel, packages
 from mlir_release.ground.console import console
 from mlir_release.ground.documents.decode import PlainName, convert, parse_json
 from mlir_release.ground.errors import UsageError, VerificationError
 from mlir_release.ground.programs.needs import need
+from mlir_release.ground.programs.process import capture
+from mlir_release.ground.python.platforms import Platform
 from mlir_release.ground.storage.archives import ArchiveError, open_zip
 from mlir_release.ground.storage.cache import locked
 from mlir_release.ground.storage.files import check_inside, read_document, read_if_there, write_atomically
@@ -219,3 +222,66 @@ def _invalid(where: Path, why: str) -> UsageError:
         why=why,
         remedy="name the folder that `mlir-release conda package TAG` wrote",
     )
+
+
+#: Where CPython, NumPy and the like come from.
+CONDA_FORGE = "https://conda.anaconda.org/conda-forge"
+
+#: What MLIR is tried with: it parses a type, in a process that sees nothing of this one's environment.
+_TRIAL = "import mlir.ir as ir\nwith ir.Context():\n    print(ir.Type.parse('memref<2x?xf32>'))"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checked:
+    """Packages that were installed, and whose MLIR was imported."""
+
+    channel: str
+    subdir: str  #: conda's name of the platform
+    packages: tuple[str, ...]
+
+    def text(self) -> str:
+        """For people."""
+        return f"{len(self.packages)} packages of {self.channel} for {self.subdir} install, and import MLIR"
+
+
+def check_channel(channel: Path, others: Sequence[str] = (CONDA_FORGE,)) -> Checked:
+    """Install each package that a channel has for this platform into an environment of its own, and import MLIR.
+
+    :param channel: ``releases`` or ``snapshots`` of :func:`package_release`'s folder
+    :param others: channels that have what the packages need
+    :raises UsageError: ``input-invalid``
+    :raises VerificationError: ``install-failed``, for the first package that can't be installed or imported
+    :raises MachineError: ``tool-missing``
+    """
+    need("rattler")
+    subdir = SUBDIRS.get(str(Platform.of_host()), "")
+    try:
+        records = read_repodata(channel / subdir / REPODATA)["packages.conda"]
+        specs = {name: f"{record['name']} =={record['version']} {record['build']}" for name, record in records.items()}
+    except (OSError, ValueError, KeyError) as error:
+        raise UsageError(
+            "input-invalid",
+            "this channel has no packages for this platform",
+            where=str(channel / subdir),
+            why=f"{type(error).__name__}: {error}",
+            remedy="name the folder releases or snapshots that `mlir-release conda package TAG` wrote",
+        ) from error
+    for filename, spec in sorted(specs.items()):
+        with console.step(f"install {spec}"), scratch_folder("conda-check") as scratch:
+            channels, prefix = [channel.absolute().as_uri(), *others], scratch / "prefix"
+            python = prefix / ("python.exe" if os.name == "nt" else "bin/python")
+            steps: tuple[tuple[list[str | Path], str], ...] = (
+                ([*PROGRAM, "install", spec, prefix, scratch / "cache", *channels], "can't be installed"),
+                ([python, "-I", "-c", _TRIAL], "is installed, but MLIR can't be imported"),
+            )
+            for command, failure in steps:
+                done = capture(command)
+                if not done.ok:
+                    raise VerificationError(
+                        "install-failed",
+                        f"{filename} {failure}",
+                        where=", ".join(channels),
+                        why=(done.stdout + done.stderr).strip()[-3000:],
+                        remedy="see the output; publish none of these packages before the check passes",
+                    )
+    return Checked(channel=str(channel), subdir=subdir, packages=tuple(sorted(specs)))

@@ -67,7 +67,7 @@ def check(channel: Path, others: tuple[str, ...]) -> None:
 
     CHANNEL is the folder releases or snapshots that `conda package` wrote.
     """
-    from mlir_release.extras.conda.check import check_channel
+    from mlir_release.extras.conda.channel import check_channel
 
     console.outcome(check_channel(channel, others))
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.extras.conda.channel import REPODATA, package_release, read_repodata
-from mlir_release.extras.conda.check import check_channel
+from mlir_release.extras.conda.channel import REPODATA, check_channel, package_release, read_repodata
 from mlir_release.extras.conda.publish import publish_packages
 from tests.conda_client import make_stand_ins
 from tests.extras.integration.conda.test_channel import MINOR, published
