@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from mlir_release.cli.app import app
 from mlir_release.ground.console import console
 from mlir_release.ground.errors import ForgeError
+from mlir_release.release.forge.files import head_of
 from mlir_release.release.transaction.decisions import waive
 from mlir_release.release.transaction.draft import Draft
 from mlir_release.release.transaction.ledger import Ledger
@@ -121,20 +122,6 @@ def test_failing_and_missing_targets_are_named_and_block(stage: SweepStage) -> N
     assert go(stage)[missing, "publish"] == "done"
 
 
-def test_a_draft_that_verification_refuses_is_reported_not_failed(stage: SweepStage) -> None:
-    tag = stage.snapshot()
-    stage.fill(tag)
-    stage.end_run()
-    release = stage.release(tag)
-    assert release is not None
-    alien = stage.root / "alien.txt"
-    alien.write_text("by hand")
-    stage.forge.upload(release, alien.name, alien)
-    outcome = sweep(stage.forge, branch="main")
-    assert results(outcome) == {(tag, "publish"): "failed"}
-    assert [error.id for error in outcome.failures] == ["file-damaged"]
-
-
 def test_a_draft_that_can_never_be_verified_makes_way_for_a_newer_one(stage: SweepStage) -> None:
     tag = stage.snapshot()
     stage.fill(tag)
@@ -179,8 +166,7 @@ def test_a_release_whose_pages_were_not_dispatched(stage: SweepStage) -> None:
     assert go(stage) == {(tag, "pages"): "done"}
     assert go(stage) == {}
     # Releases that are not ours have no pages.
-    head = stage.forge.head("main")
-    assert head is not None
+    head = head_of(stage.forge, "main")
     stage.forge.create_tag("v1.0.0", head, "By hand\n")
     stage.forge.publish(stage.forge.create_draft("v1.0.0", title="", body="", prerelease=False))
     stage.wait(1)
@@ -237,8 +223,7 @@ def test_superseded_snapshots_are_abandoned_with_the_reason(stage: SweepStage) -
 def test_an_abandonment_that_was_cut_short_is_completed(stage: SweepStage) -> None:
     tag = stage.snapshot()
     stage.fill(tag, [OTHER_PYTHON])
-    commit = stage.forge.head("main")
-    assert commit is not None
+    commit = head_of(stage.forge, "main")
     stage.forge.create_tag(f"abandoned/{tag}", commit, "Abandon\n\nReason: broken\n")
     assert stage.state(tag) == "abandoned, with a draft"
     assert go(stage) == {(tag, "delete"): "done"}
@@ -247,15 +232,6 @@ def test_an_abandonment_that_was_cut_short_is_completed(stage: SweepStage) -> No
 
 
 # -- completing what was begun --------------------------------------------------------------------------------------
-
-
-def test_a_tag_without_a_run_gets_one(stage: SweepStage) -> None:
-    tag = stage.snapshot(dispatched=False)
-    assert go(stage) == {(tag, "wait"): ""}
-    stage.wait(0.5)
-    assert go(stage) == {(tag, "dispatch"): "done"}
-    assert go(stage) == {(tag, "wait"): ""}
-    assert len(stage.forge.runs("release.yml", ref=tag)) == 1
 
 
 def test_a_tag_without_a_draft_gets_one(stage: SweepStage) -> None:
@@ -303,8 +279,7 @@ def test_a_tag_that_cannot_be_read_is_a_failure_of_its_own(stage: SweepStage) ->
     tag = stage.snapshot()
     stage.fill(tag)
     stage.end_run()
-    head = stage.forge.head("main")
-    assert head is not None
+    head = head_of(stage.forge, "main")
     targets = stage.forge.read("targets.toml", commit=head)
     assert targets is not None
     broken = stage.forge.commit("main", expected=head, files={"targets.toml": b"schema = 1\n"}, message="Break it\n")
@@ -346,9 +321,7 @@ def test_the_command_shows_a_plan_and_changes_nothing(
     assert stage.forge.releases() == before
 
 
-def test_the_exit_code_is_that_of_the_first_failure(
-    stage: SweepStage, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_exit_code_is_that_of_the_first_failure(stage: SweepStage, monkeypatch: pytest.MonkeyPatch) -> None:
     broken, whole = stage.snapshot(), stage.snapshot()
     for tag in (broken, whole):
         stage.fill(tag)
