@@ -16,9 +16,6 @@ from mlir_release.ground.git.repository import Git
 from mlir_release.ground.llvm.llvm_facts import FactsError, LlvmFacts
 from mlir_release.release.forge.local.forge import LocalForge
 from mlir_release.release.transaction import decisions
-from mlir_release.release.transaction.draft import Draft
-from mlir_release.release.transaction.publish import publish
-from mlir_release.release.transaction.upload import upload
 from mlir_release.use.mirror import mirror
 from tests.attacks.hostile_mirror import FILES, Answer, Mirror, run
 from tests.release.integration.signed_stage import REPORT, TAG
@@ -267,10 +264,10 @@ def test_waivers_and_reports_that_no_row_names_are_copied(tmp_path: Path) -> Non
     folder = stage.fill(pythons=[PYTHON])
     core = make_wheel(folder, distribution="mlir-core", profile="core")
     make_report(folder, core, target=f"smoke-mlir-core-linux-x86_64-{PYTHON}", passed=False)
-    upload(Draft.load(stage.forge, OTHER_TAG), folder)
+    stage.upload(folder)
     for target in (f"mlir-linux-x86_64-{OTHER_PYTHON}", f"smoke-mlir-linux-x86_64-{PYTHON}"):
         decisions.waive(stage.forge, OTHER_TAG, target, "the runner is gone")
-    done = publish(Draft.load(stage.forge, OTHER_TAG))
+    done = stage.publish()
     assert [waiver.target for waiver in done.manifest.waivers] == [f"mlir-linux-x86_64-{OTHER_PYTHON}"]
     there = LocalForge.create(tmp_path / "copy", FILES, clock=lambda: NOW)
     mirror(stage.forge, there)
@@ -286,10 +283,10 @@ def test_waivers_and_reports_that_no_row_names_are_copied(tmp_path: Path) -> Non
 @pytest.mark.parametrize("text", [b"never mind", b'"}'])
 def test_a_waiver_that_the_manifest_does_not_have_so_is_refused(tmp_path: Path, text: bytes) -> None:
     stage = make_stage(tmp_path, targets=make_targets(make_row(), pythons=[OTHER_PYTHON, PYTHON]))
-    upload(Draft.load(stage.forge, OTHER_TAG), stage.fill(pythons=[PYTHON]))
+    stage.upload(stage.fill(pythons=[PYTHON]))
     target = f"mlir-linux-x86_64-{OTHER_PYTHON}"
     decisions.waive(stage.forge, OTHER_TAG, target, "the runner is gone")
-    publish(Draft.load(stage.forge, OTHER_TAG))
+    stage.publish()
     path = stage.forge.root / "releases" / OTHER_TAG / f"waiver-{target}.json"
     content = path.read_bytes().replace(b"the runner is gone", text)
     path.write_bytes(content)

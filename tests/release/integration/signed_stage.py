@@ -136,12 +136,19 @@ class SignedStage:
         self.sign(path, **claims)
         path.unlink()
 
-    def whole(self) -> PublishOutcome:
-        """All of it."""
+    def fill(self) -> None:
+        """Build, test, sign and upload."""
         self.build()
         self.upload()
+
+    def approve(self) -> None:
+        """Have the draft verified, and its manifest signed."""
         assert self.publish().unsigned
         self.sign_manifest()
+
+    def whole(self) -> PublishOutcome:
+        self.fill()
+        self.approve()
         return self.publish()
 
 

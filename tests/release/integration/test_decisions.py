@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.ground.errors import ForgeError, ReleaseError
+from mlir_release.release.forge.files import head_of
 from mlir_release.release.forge.local.forge import LocalForge
 from mlir_release.release.model.matrix import Matrix
 from mlir_release.release.model.yanks import Yank, parse_yanks
@@ -194,8 +195,7 @@ def test_a_dry_abandonment_changes_nothing(forge: LocalForge) -> None:
 
 
 def yanks(forge: LocalForge) -> tuple[Yank, ...]:
-    head = forge.head("main")
-    assert head is not None
+    head = head_of(forge, "main")
     return parse_yanks((forge.read("yanked.toml", commit=head) or b"").decode())
 
 
@@ -256,8 +256,7 @@ def test_yanks_that_are_refused(forge: LocalForge, tmp_path: Path) -> None:
 
 def test_a_yanked_toml_with_junk_is_left_alone(forge: LocalForge, tmp_path: Path) -> None:
     publish(forge, tmp_path)
-    head = forge.head("main")
-    assert head is not None
+    head = head_of(forge, "main")
     forge.commit("main", expected=head, files={"yanked.toml": b"[[yank]]\ntga = 1\n"}, message="m\n")
     changes_nothing(forge, lambda: yank(forge, TAG, "r", branch="main"), "config-invalid")
 

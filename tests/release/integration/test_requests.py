@@ -41,8 +41,7 @@ def asked(stage: SignedStage, act: Callable[[], PublishOutcome]) -> tuple[Publis
 
 def test_a_signed_publication_downloads_each_wheel_once(stage: SignedStage) -> None:
     """What its jobs have as artifacts, bundles and reports, they do not download either."""
-    stage.build()
-    stage.upload()
+    stage.fill()
     first, requests, downloads = asked(stage, stage.publish)
     assert first.unsigned
     assert downloads == dict.fromkeys((stage.wheel.name, stage.wheel.name + BUNDLE, REPORT, REPORT + BUNDLE), 1)
@@ -110,8 +109,7 @@ def test_whatever_changes_before_the_signature_all_is_verified_again(
     stage: SignedStage, change: Callable[[SignedStage], None], id: str
 ) -> None:
     """It is then published if the result is the manifest that was signed, and refused if it is not."""
-    stage.build()
-    stage.upload()
+    stage.fill()
     first = stage.publish()
     stage.sign_manifest()
     change(stage)
@@ -127,8 +125,7 @@ def test_whatever_changes_before_the_signature_all_is_verified_again(
 
 def test_a_draft_that_became_another_release_is_not_published_with_the_signature(stage: SignedStage) -> None:
     """The tests were repeated: the report passes, and counts other tests than the manifest that was signed."""
-    stage.build()
-    stage.upload()
+    stage.fill()
     first = stage.publish()
     stage.sign_manifest()
     draft = Draft.load(stage.forge, TAG)
@@ -147,8 +144,7 @@ def test_a_draft_that_became_another_release_is_not_published_with_the_signature
 
 def test_a_run_of_todays_toolkit_is_finished(stage: SignedStage) -> None:
     """It left a manifest, but no files that pin it, and handed nothing over."""
-    stage.build()
-    stage.upload()
+    stage.fill()
     stage.publish()
     stage.release.own = [asset for asset in stage.release.own if asset.name not in ("requirements.txt", "pylock.toml")]
     stage.sign_manifest()

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Literal
 
 import pytest
 
-from mlir_release.ground.errors import ForgeError
 from mlir_release.ground.git.trees import commit_files
 from mlir_release.release.forge.github.client import GitHubClient
 from mlir_release.release.forge.github.issues import GitHubPullRequests
 from tests.github_server import Fault, GitHubServer
+from tests.refusals import refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,9 +68,11 @@ def test_a_pull_request_from_draft_to_review(github: GitHubServer, drop: Literal
 
 
 def test_a_branch_without_a_pull_request(github: GitHubServer) -> None:
-    with pytest.raises(ForgeError) as caught:
-        open_pulls(github).comment(branch=BRANCH, key="walk", body="stopped")
-    assert (caught.value.id, "there is no open pull request for" in caught.value.what) == ("not-on-forge", True)
+    refused(
+        lambda: open_pulls(github).comment(branch=BRANCH, key="walk", body="stopped"),
+        "not-on-forge",
+        "there is no open pull request for",
+    )
 
 
 @pytest.mark.parametrize("drop", ["", "before", "after"])
@@ -101,6 +103,8 @@ def test_ci_runs_once_at_each_head(github: GitHubServer, drop: Literal["", "befo
 
 
 def test_a_workflow_that_is_not_there(github: GitHubServer) -> None:
-    with pytest.raises(ForgeError) as caught:
-        open_pulls(github).dispatch(workflow="nothing.yml", branch=BRANCH)
-    assert (caught.value.id, "the repository has no workflow" in caught.value.what) == ("not-on-forge", True)
+    refused(
+        lambda: open_pulls(github).dispatch(workflow="nothing.yml", branch=BRANCH),
+        "not-on-forge",
+        "the repository has no workflow",
+    )

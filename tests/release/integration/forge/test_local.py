@@ -26,6 +26,7 @@ import pytest
 
 from mlir_release.ground.errors import ForgeError
 from mlir_release.ground.git.repository import NO_OBJECT, STALE_LOCK_AGE, Git
+from mlir_release.release.forge.files import head_of
 from mlir_release.release.forge.local.forge import LocalForge
 from mlir_release.release.forge.local.store import Store
 from tests.refusals import refused
@@ -77,9 +78,7 @@ def source(tmp_path: Path) -> Path:
 
 
 def head(forge: LocalForge) -> str:
-    commit = forge.head("main")
-    assert commit is not None
-    return commit
+    return head_of(forge, "main")
 
 
 def draft_of(forge: LocalForge, tag: str = TAG) -> Release:
@@ -272,7 +271,7 @@ def test_a_lock_that_git_inherited_outlives_the_process_that_took_it(
     assert [tag.name for tag in forge.tags()] == ["next", "slow"], "the orphan had not ended yet"
 
 
-def test_an_asset_that_somebody_cut_off_is_incomplete(forge: LocalForge, source: Path, tmp_path: Path) -> None:
+def test_an_asset_that_somebody_cut_off_is_incomplete(forge: LocalForge, source: Path) -> None:
     draft = draft_of(forge)
     forge.upload(draft, "a.whl", source)
     os.truncate(forge.root / "drafts" / draft.id / "a.whl", 10)
@@ -287,9 +286,11 @@ def test_an_asset_that_somebody_changed_is_not_handed_out(forge: LocalForge, sou
     asset = forge.upload(draft, "a.whl", source)
     (forge.root / "drafts" / draft.id / "a.whl").write_bytes(b"x" * asset.size)
     (tmp_path / "out").mkdir()
-    with pytest.raises(ForgeError) as caught:
-        forge.download(draft, asset, tmp_path / "out" / "a.whl")
-    assert (caught.value.id, "on the forge is not what was uploaded" in caught.value.what) == ("forge-damaged", True)
+    refused(
+        lambda: forge.download(draft, asset, tmp_path / "out" / "a.whl"),
+        "forge-damaged",
+        "on the forge is not what was uploaded",
+    )
     assert not list((tmp_path / "out").iterdir())
 
 
@@ -437,9 +438,7 @@ def test_a_forge_that_somebody_holds(forge: LocalForge) -> None:
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     try:
         for action in (forge.releases, lambda: forge.create_tag("t", head(forge), "m\n")):
-            with pytest.raises(ForgeError) as caught:
-                action()
-            assert caught.value.id == "forge-unreachable"
+            refused(action, "forge-unreachable")
     finally:
         os.close(descriptor)
     assert not forge.tags()
