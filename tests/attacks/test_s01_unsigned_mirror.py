@@ -14,9 +14,6 @@ import pytest
 import yaml
 
 from mlir_release.release.forge.local.forge import LocalForge
-from mlir_release.release.transaction.draft import Draft
-from mlir_release.release.transaction.publish import publish
-from mlir_release.release.transaction.upload import upload
 from tests.attacks.hostile_mirror import FILES, Mirror, run
 from tests.release.integration.signed_stage import TAG
 from tests.release_stage import make_stage
@@ -111,8 +108,7 @@ def numbered(tmp_path_factory: pytest.TempPathFactory) -> Stage:
     targets = make_targets(make_row(), pythons=[PYTHON])
     stage = make_stage(tmp_path_factory.mktemp("numbered"), targets=targets)
     stage.add_tag(NUMBERED, "22.1.8")
-    upload(Draft.load(stage.forge, NUMBERED), stage.fill(tag=NUMBERED, version="22.1.8", pythons=[PYTHON]))
-    publish(Draft.load(stage.forge, NUMBERED))
+    stage.publish(stage.fill(tag=NUMBERED, version="22.1.8", pythons=[PYTHON]), tag=NUMBERED)
     return stage
 
 

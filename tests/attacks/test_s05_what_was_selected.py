@@ -63,14 +63,14 @@ def test_a_forks_commit_that_was_pinned_by_hand_is_refused(
     assert selected.nothing_was_done()
 
 
-def test_the_sweep_does_not_build_a_forks_commit(selected: Selected, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_sweep_does_not_build_a_forks_commit(selected: Selected) -> None:
     selected.tag(selected.fork())
     selected.server.clock = lambda: NOW + timedelta(hours=1)
     assert "revision-not-upstream" in selected.run("release", "sweep")
     assert selected.nothing_was_done()
 
 
-def test_upstreams_own_commit_is_built(selected: Selected, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_upstreams_own_commit_is_built(selected: Selected) -> None:
     selected.tag(selected.head)
     assert EXCLUDED in selected.run("matrix", "--missing", TAG)
     selected.server.clock = lambda: NOW + timedelta(hours=1)
@@ -119,9 +119,7 @@ def test_a_tag_that_says_of_its_revision_what_is_not_so_is_refused(
 
 
 @pytest.mark.parametrize("lacks", [(), ("clang",), ("another", "clang")], ids=" ".join)
-def test_a_tag_need_not_know_every_project_that_is_looked_for_today(
-    selected: Selected, monkeypatch: pytest.MonkeyPatch, lacks: tuple[str, ...]
-) -> None:
+def test_a_tag_need_not_know_every_project_that_is_looked_for_today(selected: Selected, lacks: tuple[str, ...]) -> None:
     """An older toolkit knew fewer, and the machine that made the tag may have had others."""
     without = {path: content for path, content in TREE.items() if not path.startswith("clang/")}
     commit = commit_files(selected.upstream, None, without, "[mlir] Without clang\n", ADA)

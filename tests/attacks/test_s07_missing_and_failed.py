@@ -16,7 +16,7 @@ from mlir_release.ground.errors import ForgeError
 from mlir_release.ground.git.repository import Git, GitError
 from mlir_release.ground.git.trees import is_ancestor, merge_base
 from mlir_release.integrate.open import open_project
-from mlir_release.release.forge.files import read_yanks
+from mlir_release.release.forge.files import head_of, read_yanks
 from mlir_release.release.forge.local.forge import LocalForge
 from mlir_release.release.model.yanks import YANKS_PATH
 from tests.attacks.hostile_mirror import Mirror, run
@@ -74,8 +74,7 @@ def test_a_mirror_of_another_user_keeps_its_yanks(yanked: Mirror) -> None:
 @as_root
 def test_a_mirror_of_another_user_keeps_its_demand_for_signatures(yanked: Mirror) -> None:
     forge = LocalForge(yanked.root)
-    head = forge.head("main")
-    assert head is not None
+    head = head_of(forge, "main")
     content = forge.read("targets.toml", commit=head)
     assert content is not None
     changed = content.replace(b"[release]\n", b'[release]\nprovenance = "required"\n')

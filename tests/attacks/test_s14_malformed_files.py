@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import gzip
-import io
 import json
 import re
 import shutil
@@ -272,14 +271,6 @@ def test_sources_that_python_cannot_parse_are_no_bindings(tmp_path: Path) -> Non
     for source in (b"a = '\0'", b"(" * 100_000, b"-" * 100_000 + b"1", b"\xff", b"x = 1" + b"0" * 5000, b"def"):
         wheel = make_wheel(tmp_path, files={"mlir/__init__.py": source})
         refused(partial(read_wheel, wheel), "wheel-unsuitable")
-
-
-def sdist(path: Path, members: list[tuple[tarfile.TarInfo, bytes]]) -> Path:
-    with tarfile.open(path, "w:gz") as archive:
-        for info, content in members:
-            info.size = len(content)
-            archive.addfile(info, io.BytesIO(content))
-    return path
 
 
 def header(type: bytes, size: int, *, name: str = "x") -> bytes:

@@ -16,6 +16,7 @@ from mlir_release.extras.mlgo.corpora.cc1 import clang_flags
 from mlir_release.extras.mlgo.problems import EVICTION, INLINING
 from mlir_release.extras.mlgo.toolchain import Toolchain
 from mlir_release.ground.errors import ReleaseError, UsageError, VerificationError
+from tests.refusals import refused
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -139,11 +140,10 @@ def test_the_recorded_command_of_an_object_is_held_to_the_same_list(
     flags: list[str], prefix: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "a.o.cmd").write_text("\0".join(flags) + "\0")
-    with pytest.raises(UsageError) as refused:
-        corpora._take("a.o", tmp_path, tmp_path / "out", tmp_path, Toolchain(prefix), EVICTION)
-    assert (refused.value.id, ", which the options of a corpus may not have" in refused.value.what) == (
+    refused(
+        lambda: corpora._take("a.o", tmp_path, tmp_path / "out", tmp_path, Toolchain(prefix), EVICTION),
         "input-invalid",
-        True,
+        ", which the options of a corpus may not have",
     )
     assert not (tmp_path / "called").exists()
 

@@ -33,13 +33,6 @@ SETTINGS = [
     "core.askPass={program}",
 ]
 
-#: Stands for the user's gpg and gpgsm: says who was asked to sign, and that it did.
-SIGNER = """#!/bin/sh
-echo "$@" >>{asked}
-cat >/dev/null
-echo signature
-echo "[GNUPG:] SIG_CREATED " >&2
-"""
 
 pytestmark = pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="NOT ATTACKED: no ssh-keygen")
 

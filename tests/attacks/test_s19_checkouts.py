@@ -340,9 +340,7 @@ def test_missing_objects_are_not_asked_of_such_a_remote(folder: Path, program: P
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_wherever_git_finds_the_setting(
-    folder: Path, program: Program, way: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wherever_git_finds_the_setting(folder: Path, program: Program, way: str) -> None:
     if way == "embedded":  # a bare repository, which git takes a folder for
         (folder / "deep").mkdir()
         git(folder.parent, "clone", "--quiet", "--bare", str(folder), str(folder / "deep" / "bare"))
