@@ -29,12 +29,10 @@ TARGETS = make_targets(make_row(), pythons=[PYTHON], provenance="none")
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SignedStage]:
-    """A published snapshot."""
     with pytest.MonkeyPatch.context() as patch:
         folder = tmp_path_factory.mktemp("stage")
         with signed_stage(folder, patch, targets=TARGETS) as stage:
-            stage.build()
-            stage.upload()
+            stage.fill()
             assert not stage.publish().already
             yield stage
 
@@ -74,7 +72,7 @@ def test_uv_takes_the_wheel(stage: SignedStage, pypi: str, tmp_path: Path, path:
 
 
 def test_pip_finds_nothing_on_a_tags_page_without_the_links_of_the_notes(
-    stage: SignedStage, python: Path, pypi: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stage: SignedStage, python: Path, pypi: str, tmp_path: Path
 ) -> None:
     """The list of assets is not in that page, so the links of the notes are what pip goes by."""
     stage.release.body = ""
@@ -99,7 +97,7 @@ def test_the_list_of_releases_serves_no_more_than_github_shows(
 @pytest.mark.parametrize("installer", ["pip", "uv"])
 @pytest.mark.parametrize("name", ["requirements.txt", "pylock.toml"])
 def test_a_pin_needs_nothing_but_the_release(
-    stage: SignedStage, pypi: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, installer: str
+    stage: SignedStage, pypi: str, tmp_path: Path, name: str, installer: str
 ) -> None:
     url = page(stage, f"/download/{TAG}/{name}")
 
@@ -127,9 +125,9 @@ def test_the_notes_show_every_form(stage: SignedStage) -> None:
         assert command in stage.release.body
 
 
-def test_a_release_whose_lock_was_changed_is_refused(stage: SignedStage, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert all(row.error is None for row in check_release(stage.forge, TAG).rows)
+def test_a_release_whose_lock_was_changed_is_refused(stage: SignedStage) -> None:
+    assert all(row.error is None for row in check_release(stage.forge, TAG).files)
     lock = stage.asset("requirements.txt")
     lock.content = lock.content.replace(b"releases/download", b"releases/elsewhere")
-    refused = [row.name for row in check_release(stage.forge, TAG).rows if row.error is not None]
+    refused = [row.name for row in check_release(stage.forge, TAG).files if row.error is not None]
     assert refused == ["requirements.txt"]

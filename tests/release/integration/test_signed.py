@@ -368,7 +368,7 @@ def trusted(stage: SignedStage, signed_by: SignedBy = AS_DECLARED) -> object:
 def test_a_published_release_is_checked_file_by_file(stage: SignedStage) -> None:
     stage.whole()
     checked = check_release(stage.forge, TAG)
-    assert [row.result for row in checked.rows] == ["signed"] * 3
+    assert [row.result for row in checked.files] == ["signed"] * 3
     assert not checked.refused
     assert checked.repository == stage.url
     stage.asset(REPORT).content += b" "
@@ -417,7 +417,7 @@ def test_a_mirror_on_github_is_checked_against_its_source(stage: SignedStage) ->
     copy = GitHubForge.open("octo/mirror", environ=stage.server.environment("octo/mirror", stage.token))
     assert mirror(stage.forge, copy).copied == (TAG,)
     checked = check_release(copy, TAG, SignedBy(repository=stage.url))
-    assert (checked.repository, [row.result for row in checked.rows]) == (stage.url, ["signed"] * 3)
+    assert (checked.repository, [row.result for row in checked.files]) == (stage.url, ["signed"] * 3)
     assert "names changes more than the pin" in refusal(lambda: check_release(copy, TAG), "tampered")
     itself = SignedBy(repository=f"{stage.server.url}/octo/mirror")
     assert "names changes more than the pin" in refusal(lambda: check_release(copy, TAG, itself), "tampered")

@@ -80,7 +80,7 @@ def test_it_is_a_file_of_the_release_and_no_wheel(stage: Stage, source: Path, tm
     names = {asset.name for asset in find_release(stage.forge, TAG).assets}
     assert FILE in names
     assert FILE + METADATA_SUFFIX not in names
-    assert FILE in [row.name for row in check_release(stage.forge, TAG).rows]
+    assert FILE in [row.name for row in check_release(stage.forge, TAG).files]
     there = LocalForge.create(tmp_path / "mirror", {})
     assert mirror(stage.forge, there).copied == (TAG,)
     assert FILE in {asset.name for asset in find_release(there, TAG).assets}
@@ -127,7 +127,7 @@ def test_it_is_signed_as_a_wheel_is(sdk: Sdk, tmp_path: Path, monkeypatch: pytes
         (entry,) = stage.publish().manifest.sources
         assert {entry.filename, f"{entry.filename}.sigstore.json", entry.provenance} <= stage.names()
         assert entry.provenance == f"{source.name}.provenance"
-        rows = {row.name: row.result for row in check_release(stage.forge, stage.tag).rows}
+        rows = {row.name: row.result for row in check_release(stage.forge, stage.tag).files}
         assert rows[source.name] == "signed"
 
 
