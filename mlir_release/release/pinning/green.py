@@ -64,7 +64,7 @@ class CheckedCommit:
 class Search:
     """The commits that were looked at, newest first; nothing after the green one, if there is one."""
 
-    COLUMNS = ("commit", "date (UTC)", "subject", "checks")  #: of a table of :meth:`Candidate.row`
+    COLUMNS = ("commit", "date (UTC)", "subject", "checks")  #: of a table of :meth:`CheckedCommit.row`
 
     branch: str
     candidates: tuple[CheckedCommit, ...]

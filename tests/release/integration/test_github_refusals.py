@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from mlir_release.release.forge.files import head_of
 from mlir_release.release.forge.github.forge import GitHubForge
 from tests.attacks.selected_stage import local_upstream
 from tests.github_server import GitHubServer
@@ -126,8 +127,7 @@ def test_a_release_by_hand_under_the_next_name_is_left_alone(
     github.add_repository(REPOSITORY, {"llvm-project.version": PIN, "targets.toml": targets.encode()})
     token = github.token()
     forge = GitHubForge.open(REPOSITORY, environ=github.environment(REPOSITORY, token))
-    head = forge.head("main")
-    assert head is not None
+    head = head_of(forge, "main")
     forge.create_tag(FIRST, head, "by hand\n")
     by_hand = forge.publish(forge.create_draft(FIRST, title="Mine", body="by hand", prerelease=False))
     code, said = snapshot(github, tmp_path, token)

@@ -93,7 +93,7 @@ def current(stage: LatestStage) -> str:
 
 
 def test_what_is_the_newest_is_signed_stored_and_found_by_install(
-    stage: LatestStage, services: Services, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stage: LatestStage, services: Services, tmp_path: Path
 ) -> None:
     forge = stage.signed.forge
     sign(stage, services, tmp_path / "signed")
@@ -113,7 +113,7 @@ def test_what_is_the_newest_is_signed_stored_and_found_by_install(
 
 
 def test_the_index_is_signed_and_stored_with_the_pointer_and_begins_with_the_one_before(
-    stage: LatestStage, services: Services, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stage: LatestStage, services: Services, tmp_path: Path
 ) -> None:
     forge = stage.signed.forge
 
@@ -197,7 +197,7 @@ def test_the_pages_serve_the_signed_index_or_one_of_what_they_show(
 
 
 def test_a_run_that_listed_the_releases_before_another_does_not_take_the_pointer_back(
-    stage: LatestStage, services: Services, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stage: LatestStage, services: Services, tmp_path: Path
 ) -> None:
     """It signs later, and does not know the newest snapshot, which is published and not yanked."""
     forge = stage.signed.forge
@@ -214,9 +214,7 @@ def test_a_run_that_listed_the_releases_before_another_does_not_take_the_pointer
     assert NEW in done.done
 
 
-def test_of_two_that_store_at_once_the_newer_stays(
-    stage: LatestStage, services: Services, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_two_that_store_at_once_the_newer_stays(stage: LatestStage, services: Services, tmp_path: Path) -> None:
     folders = [tmp_path / name for name in ("older", "newer")]
     for seconds, folder in enumerate(folders):
         late = timedelta(seconds=3 * seconds)
@@ -282,7 +280,7 @@ def test_the_cost_does_not_grow_with_the_releases(
 
 
 def test_a_pointer_is_stored_after_mains_workflows_have_changed(
-    stage: LatestStage, services: Services, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stage: LatestStage, services: Services, tmp_path: Path
 ) -> None:
     """A job's token may not move a branch to a commit with other workflow files than main's."""
     forge, git = stage.signed.forge, stage.signed.server.repositories["octo/releases"].git
@@ -323,7 +321,7 @@ def test_a_run_whose_signature_would_be_refused_signs_nothing(
 
 
 def test_a_release_that_attest_did_not_sign_is_not_called_the_newest(
-    stage: LatestStage, services: Services, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stage: LatestStage, services: Services, tmp_path: Path
 ) -> None:
     release = next(r for r in stage.signed.server.repositories["octo/releases"].releases.values() if r.tag == NEW)
     manifest = next(asset for asset in release.own if asset.name == "release.json")

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 TARGETS = make_targets(make_row(), pythons=[PYTHON])
 OLD, COMPLETE, UNDER_WAY = (f"snapshot-202611{day}.01" for day in (16, 18, 20))
-EMPTY = Counter[str]()
 
 
 class ThreeSnapshots(GitHubStage):
@@ -41,7 +40,6 @@ class ThreeSnapshots(GitHubStage):
         assert not outcome.failures, outcome.rows
 
     def end(self) -> Mapping[str, object]:
-        """What lasts."""
         repository = self.repository
         refs = repository.git.run("for-each-ref", "--format=%(refname) %(contents:subject)").stdout.decode()
         releases = [

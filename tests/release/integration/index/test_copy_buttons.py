@@ -11,9 +11,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.release.index.generate import generate
-from mlir_release.release.transaction.draft import Draft
-from mlir_release.release.transaction.publish import publish
-from mlir_release.release.transaction.upload import upload
 from tests import npm
 from tests.release_stage import REQUIRED_TARGETS, make_stage
 from tests.wheel_factory import TAG
@@ -47,8 +44,7 @@ process.exit(0);
 def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("pages")
     stage = make_stage(folder, targets=REQUIRED_TARGETS)
-    upload(Draft.load(stage.forge, stage.tag), stage.fill())
-    publish(Draft.load(stage.forge, stage.tag))
+    stage.publish(stage.fill())
     generate(stage.forge, folder / "site", base_url="https://pages.example/")
     return folder / "site"
 

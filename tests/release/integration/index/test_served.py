@@ -124,7 +124,7 @@ def test_the_cache_may_serve_yesterdays(veteran: Veteran) -> None:
     assert pages == job(veteran, "fresh", "--afresh")[1]
 
 
-def test_no_pages_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_pages_yet(tmp_path: Path) -> None:
     console.quiet = True
     veteran = Veteran(tmp_path, 0)
     with veteran.github:
