@@ -10,7 +10,6 @@ import pytest
 from click.testing import CliRunner
 
 from mlir_release.cli.app import app
-from mlir_release.ground.errors import ForgeError
 from mlir_release.ground.job_names import sdk_jobs
 from mlir_release.operate.issues import IssuePlace, track
 from mlir_release.release.forge.github.client import GitHubClient
@@ -18,11 +17,9 @@ from mlir_release.release.forge.github.forge import GitHubForge
 from mlir_release.release.forge.github.issues import LABEL, GitHubTracker
 from mlir_release.release.model.matrix import Matrix
 from mlir_release.release.transaction import decisions
-from mlir_release.release.transaction.draft import Draft
-from mlir_release.release.transaction.publish import publish
 from mlir_release.release.transaction.start import start
-from mlir_release.release.transaction.upload import upload
 from tests.github_server import Fault, GitHubServer, Record
+from tests.refusals import refused
 from tests.release_stage import NOW, REQUIRED_TARGETS, TARGETS, Stage, make_stage
 from tests.revision_factory import make_revision
 from tests.wheel_factory import OTHER_PYTHON, PYTHON, REVISION, make_report
@@ -68,7 +65,7 @@ def test_an_issue_lives_as_long_as_its_target_fails(github: GitHubServer, stage:
     if lost:
         github.faults = lose_each_answer_once
     folder = stage.fill(pythons=[OTHER_PYTHON])
-    upload(Draft.load(stage.forge, stage.tag), folder)
+    stage.upload(folder)
     found = track(stage.forge, tracker, stage.tag)
     (issue,) = tracker.open_issues()
     target = f"mlir-linux-x86_64-{PYTHON}"
@@ -78,15 +75,14 @@ def test_an_issue_lives_as_long_as_its_target_fails(github: GitHubServer, stage:
 
     wheel = next(stage.fill().glob(f"mlir-*{PYTHON}-*.whl"))
     make_report(folder, wheel, passed=False, failures=("test_`x`", "@everybody"))
-    upload(Draft.load(stage.forge, stage.tag), folder)
+    stage.upload(folder)
     track(stage.forge, tracker, stage.tag)
     (issue,) = tracker.open_issues()
     assert issue.title == f"smoke-{target} fails"
     assert "```text\ntest_`x`\n@everybody\n```" in issue.body
 
     make_report(folder, wheel)
-    upload(Draft.load(stage.forge, stage.tag), folder)
-    publish(Draft.load(stage.forge, stage.tag))
+    stage.publish(folder)
     track(stage.forge, tracker, stage.tag)
     assert tracker.open_issues() == []
     rows = github.repositories[REPOSITORY].issues
@@ -113,9 +109,8 @@ def test_an_issue_that_gets_no_label_is_closed_at_once(github: GitHubServer) -> 
             github.repositories[REPOSITORY].labels.clear()
 
     github.faults = delete_the_label
-    with pytest.raises(ForgeError) as caught:
-        tracker_of(github).open("snapshot/t", "t fails", "why")
-    assert (caught.value.id, "issues: write" in caught.value.remedy) == ("token-lacks-right", True)
+    error = refused(lambda: tracker_of(github).open("snapshot/t", "t fails", "why"), "token-lacks-right")
+    assert "issues: write" in error.remedy
     assert [issue["state"] for issue in github.repositories[REPOSITORY].issues] == ["closed"]
 
 
@@ -134,7 +129,7 @@ def test_a_target_that_was_waived_is_not_well_again(github: GitHubServer, stage:
     wheel, test = f"mlir-linux-x86_64-{PYTHON}", f"smoke-mlir-linux-x86_64-{OTHER_PYTHON}"
     folder = stage.fill(pythons=[OTHER_PYTHON])
     make_report(folder, next(folder.glob("*.whl")), target=test, passed=False)
-    upload(Draft.load(stage.forge, stage.tag), folder)
+    stage.upload(folder)
     track(stage.forge, tracker, stage.tag)
     assert {issue.key for issue in tracker.open_issues()} == {f"snapshot/{wheel}", f"snapshot/{test}"}
     decisions.waive(stage.forge, stage.tag, wheel, "no time")
@@ -144,41 +139,40 @@ def test_a_target_that_was_waived_is_not_well_again(github: GitHubServer, stage:
 def test_an_experimental_target_has_an_issue_until_it_is_released(github: GitHubServer, tmp_path: Path) -> None:
     stage, tracker = make_stage(tmp_path / "other"), tracker_of(github)
     core = f"mlir-core-linux-x86_64-{PYTHON}"
-    upload(Draft.load(stage.forge, stage.tag), stage.fill())
+    stage.upload(stage.fill())
     track(stage.forge, tracker, stage.tag)
     (issue,) = tracker.open_issues()
     assert issue.title == f"{core} fails (experimental)"
-    publish(Draft.load(stage.forge, stage.tag))
+    stage.publish()
     assert track(stage.forge, tracker, stage.tag).steps == ()  # published without it
 
     # In the next release its wheel is there, and fails its test: also after that wheel was left out.
     after = "snapshot-20261121.01"
     stage.add_tag(after, "20261121.1", revision="b" * 40)
     options: Any = {"tag": after, "version": "20261121.1", "revision": "b" * 40}
-    upload(Draft.load(stage.forge, after), stage.fill(**options))
+    stage.upload(stage.fill(**options), tag=after)
     folder = stage.fill(**options, pythons=[PYTHON], distribution="mlir-core")
     make_report(folder, next(folder.glob("mlir_core-*.whl")), target=f"smoke-{core}", passed=False, failures=("a",))
-    upload(Draft.load(stage.forge, after), folder)
+    stage.upload(folder, tag=after)
     for _ in range(2):
         track(stage.forge, tracker, after)
         (issue,) = tracker.open_issues()
         assert issue.title == f"smoke-{core} fails (experimental)"
         assert "1 test failed" in issue.body
-        publish(Draft.load(stage.forge, after))
+        stage.publish(tag=after)
 
     last = "snapshot-20261122.01"
     stage.add_tag(last, "20261122.1", revision="c" * 40)
     options |= {"tag": last, "version": "20261122.1", "revision": "c" * 40}
-    upload(Draft.load(stage.forge, last), stage.fill(**options))
-    upload(Draft.load(stage.forge, last), stage.fill(**options, pythons=[PYTHON], distribution="mlir-core"))
-    publish(Draft.load(stage.forge, last))
+    stage.upload(stage.fill(**options), tag=last)
+    stage.publish(stage.fill(**options, pythons=[PYTHON], distribution="mlir-core"), tag=last)
     track(stage.forge, tracker, last)
     assert tracker.open_issues() == []
 
 
 def test_an_issue_of_a_superseded_snapshot_follows_the_next_one(github: GitHubServer, stage: Stage) -> None:
     tracker, target = tracker_of(github), f"mlir-linux-x86_64-{PYTHON}"
-    upload(Draft.load(stage.forge, stage.tag), stage.fill(pythons=[OTHER_PYTHON]))
+    stage.upload(stage.fill(pythons=[OTHER_PYTHON]))
     track(stage.forge, tracker, stage.tag)
     for day, complete in ((21, False), (22, True)):
         previous = stage.tag if day == 21 else f"snapshot-202611{day - 1}.01"
@@ -188,7 +182,7 @@ def test_an_issue_of_a_superseded_snapshot_follows_the_next_one(github: GitHubSe
         stage.add_tag(tag, f"202611{day}.1", revision=revision)
         pythons = [OTHER_PYTHON, PYTHON] if complete else [OTHER_PYTHON]
         folder = stage.fill(tag=tag, version=f"202611{day}.1", revision=revision, pythons=pythons)
-        upload(Draft.load(stage.forge, tag), folder)
+        stage.upload(folder, tag=tag)
         track(stage.forge, tracker, tag)
         issues = tracker.open_issues()
         assert [issue.key for issue in issues] == ([] if complete else [f"snapshot/{target}"])
@@ -249,7 +243,7 @@ class Seen:
 
 
 def test_an_issue_links_the_job_and_has_the_commands(release: GitHubServer, stage: Stage) -> None:
-    upload(Draft.load(stage.forge, stage.tag), stage.fill(pythons=[OTHER_PYTHON]))
+    stage.upload(stage.fill(pythons=[OTHER_PYTHON]))
     run = add_run(release, stage.tag, (FIRST, "success"), (WHEEL, "failure"))
     (issue,) = look(release, stage)
     assert issue.key == f"snapshot/{TARGET}"
@@ -283,7 +277,7 @@ def test_a_platform_without_an_sdk_has_one_issue(release: GitHubServer, stage: S
 
     # The next run gets past it: one wheel is made, the other fails by itself.
     add_run(release, stage.tag, (FIRST, "success"), (WHEEL, "failure"))
-    upload(Draft.load(stage.forge, stage.tag), stage.fill(pythons=[OTHER_PYTHON]))
+    stage.upload(stage.fill(pythons=[OTHER_PYTHON]))
     (issue,) = look(release, stage)
     assert issue.key == f"snapshot/{TARGET}"
 
@@ -333,7 +327,7 @@ def test_the_command_on_github(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_local_forge_keeps_its_issues_as_files(stage: Stage) -> None:
-    upload(Draft.load(stage.forge, stage.tag), stage.fill(pythons=[OTHER_PYTHON]))
+    stage.upload(stage.fill(pythons=[OTHER_PYTHON]))
     command = ["release", "track", stage.tag, "--forge", f"local:{stage.forge.root}"]
     done = CliRunner().invoke(app, [*command, "--dry-run"], standalone_mode=False)
     assert done.exception is None, done.output

@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from mlir_release.cli.app import app
+from mlir_release.release.forge.files import head_of
 from mlir_release.release.forge.github import client as github_client
 from mlir_release.release.forge.github.client import PAUSES, GitHubClient
 from mlir_release.release.forge.github.forge import GitHubForge
@@ -175,8 +176,7 @@ def test_a_wrong_token(github: GitHubServer) -> None:
 
 def test_a_token_that_may_not_write(github: GitHubServer) -> None:
     forge = open_forge(github, github.token(scopes=()))
-    head = forge.head("main")
-    assert head is not None
+    head = head_of(forge, "main")
     refused(lambda: forge.create_tag("snapshot-20261120.01", head, "x\n"), "token-lacks-right")
     assert forge.tags() == []
 
@@ -184,8 +184,7 @@ def test_a_token_that_may_not_write(github: GitHubServer) -> None:
 def test_a_protected_branch(github: GitHubServer) -> None:
     github.repositories[REPOSITORY].settings["protected"] = ("main",)
     forge = open_forge(github, github.token())
-    head = forge.head("main")
-    assert head is not None
+    head = head_of(forge, "main")
     refused(lambda: forge.commit("main", expected=head, files={"a": b"1"}, message="m\n"), "rule-forbids")
     assert forge.head("main") == head
 
@@ -193,8 +192,7 @@ def test_a_protected_branch(github: GitHubServer) -> None:
 def test_tags_that_a_rule_forbids(github: GitHubServer) -> None:
     github.repositories[REPOSITORY].settings["rules"] = ("refs/tags/snapshot-.*",)
     forge = open_forge(github, github.token())
-    head = forge.head("main")
-    assert head is not None
+    head = head_of(forge, "main")
     refused(lambda: forge.create_tag("snapshot-20261120.01", head, "x\n"), "rule-forbids")
 
 
@@ -287,8 +285,7 @@ def test_a_list_of_assets_that_fails_is_asked_for_again_and_is_an_error_of_the_f
     github: GitHubServer, lasts: int, tmp_path: Path
 ) -> None:
     forge, waits = waiting_forge(github, github.token())
-    head = forge.head("main")
-    assert head is not None
+    head = head_of(forge, "main")
     forge.create_tag("v1", head, "v1\n")
     draft = forge.create_draft("v1", title="v1", body="", prerelease=False)
     (tmp_path / "a.txt").write_text("a")

@@ -8,6 +8,7 @@ import pytest
 
 from mlir_release.ground.git.trees import commit_files
 from mlir_release.release.forge.base import BranchMoved, Taken
+from mlir_release.release.forge.files import head_of
 from mlir_release.release.forge.github.client import GitHubClient
 from mlir_release.release.forge.github.forge import GitHubForge
 from tests.github_server import Fault, GitHubServer
@@ -93,8 +94,7 @@ def test_a_refusal_for_another_reason_is_no_lost_race(github: GitHubServer) -> N
 
 def test_a_tag_that_is_not_shown_yet_is_waited_for(github: GitHubServer) -> None:
     forge, waits = open_forge(github)
-    head = forge.head("main")
-    assert head is not None
+    head = head_of(forge, "main")
     github.refs_appear_after = lambda: 4
     forge.create_tag(TAG, head, "m\n")
     draft = forge.create_draft(TAG, title="t", body="b", prerelease=True)
@@ -104,8 +104,7 @@ def test_a_tag_that_is_not_shown_yet_is_waited_for(github: GitHubServer) -> None
 
 def test_a_taken_tag_that_is_not_shown_yet_is_taken(github: GitHubServer) -> None:
     forge, _ = open_forge(github)
-    head = forge.head("main")
-    assert head is not None
+    head = head_of(forge, "main")
     github.refs_appear_after = lambda: 2
     forge.create_tag(TAG, head, "m\n")
     with pytest.raises(Taken):
@@ -123,8 +122,7 @@ def test_a_tag_that_never_comes_is_missing(github: GitHubServer) -> None:
 
 def test_a_dispatch_waits_for_its_tag(github: GitHubServer) -> None:
     forge, waits = open_forge(github)
-    head = forge.head("main")
-    assert head is not None
+    head = head_of(forge, "main")
     github.refs_appear_after = lambda: 4
     forge.create_tag(TAG, head, "m\n")
     run = forge.dispatch("release.yml", ref=TAG, inputs={})
@@ -161,8 +159,7 @@ def test_a_dispatch_that_a_policy_forbids_names_the_setting(github: GitHubServer
 def test_a_draft_is_never_the_latest(github: GitHubServer, prerelease: bool) -> None:
     """GitHub answers 422 to a draft or a prerelease that should become the latest."""
     forge, _ = open_forge(github)
-    head = forge.head("main")
-    assert head is not None
+    head = head_of(forge, "main")
     forge.create_tag(TAG, head, "m\n")
     draft = forge.create_draft(TAG, title="t", body="b", prerelease=prerelease)
     assert forge.publish(forge.edit_release(draft, title="u", body="c")).prerelease is prerelease

@@ -27,11 +27,11 @@ from mlir_release.ground.documents.digests import sha256_of
 from mlir_release.ground.errors import VerificationError
 from mlir_release.ground.programs.process import Captured
 from mlir_release.ground.python import venv
+from mlir_release.release.forge.files import head_of
 from mlir_release.release.instructions.install_check import run_pip
 from mlir_release.release.pypi import publish as pypi
 from mlir_release.release.pypi.project import PypiUpload
 from mlir_release.release.pypi.publish import Destination, publish_to_index
-from mlir_release.release.transaction.draft import Draft
 from mlir_release.release.transaction.publish import publish
 from mlir_release.release.transaction.upload import upload
 from tests.disturbed_forge import DisturbedForge
@@ -77,7 +77,7 @@ class PypiStage:
                 **options,
             )
             make_report(folder, wheel, target=f"smoke-{target}-linux-x86_64-{python}")
-        draft = Draft.load(self.stage.forge, tag)
+        draft = self.stage.draft(tag)
         upload(draft, folder)
         publish(draft)
         return sorted(path.name for path in folder.glob(f"{name.replace('-', '_')}-2*.whl"))
@@ -155,10 +155,12 @@ def test_three_jobs_stage_upload_and_check(server: PypiStage, tmp_path: Path) ->
     assert isinstance(staged, pypi.Staged)
     assert sorted(path.name for path in folder.iterdir()) == names == sorted(staged.files)
     assert server.files == []
-    with pytest.raises(VerificationError) as caught:
-        pypi.check(server.stage.forge, TAG, server.destination, pause=pauses.append)
-    assert (caught.value.id, "PyPI lacks files of" in caught.value.what) == ("pypi-unsuitable", True)
-    assert names[0] in caught.value.why
+    error = refused(
+        lambda: pypi.check(server.stage.forge, TAG, server.destination, pause=pauses.append),
+        "pypi-unsuitable",
+        "PyPI lacks files of",
+    )
+    assert names[0] in error.why
     assert pauses == list(pypi.PAUSES)
 
     def upload_meanwhile(_: float) -> None:
@@ -197,19 +199,17 @@ def test_the_commands_of_the_three_jobs(server: PypiStage, tmp_path: Path, monke
 def test_what_was_uploaded_in_between_is_compared(server: PypiStage) -> None:
     (name, *_) = server.publish()
     (server.packages / name).write_bytes(b"other")
-    with pytest.raises(VerificationError) as caught:
-        pypi.check(server.stage.forge, TAG, server.destination, pause=lambda _: None)
-    assert (caught.value.id, "the index has other bytes under the name" in caught.value.what) == (
+    refused(
+        lambda: pypi.check(server.stage.forge, TAG, server.destination, pause=lambda _: None),
         "pypi-unsuitable",
-        True,
+        "the index has other bytes under the name",
     )
 
 
 def set_candidates(server: PypiStage, wanted: bool) -> None:
     """Commit ``pypi-candidates`` to targets.toml."""
     forge = server.stage.forge
-    head = forge.head("main")
-    assert head is not None
+    head = head_of(forge, "main")
     before = (forge.read("targets.toml", commit=head) or b"").decode()
     text = before.replace("[release]\n", f"[release]\npypi-candidates = {str(wanted).lower()}\n", 1)
     assert text != before
@@ -374,9 +374,8 @@ def test_a_release_that_changed_after_it_was_published(server: PypiStage) -> Non
     names = server.publish()
     folder = server.stage.forge.root / "releases" / TAG
     (folder / names[0]).write_bytes(b"changed")
-    with pytest.raises(VerificationError) as caught:
-        server.put()
-    assert caught.value.id in ("release-tampered", "file-damaged")
+    error = refused(server.put, kind=VerificationError)
+    assert error.id in ("release-tampered", "file-damaged")
     assert server.files == []
 
 
@@ -498,9 +497,8 @@ def test_only_what_is_signed_is_uploaded(server: PypiStage, tmp_path: Path, monk
         manifest.content = manifest.content.replace(stage.commit.encode(), b"e" * 40)
         signature.content = stage.bundle("release.json", manifest.content, commit="e" * 40)
         bundle.content = stage.bundle(name, stage.asset(name).content, commit="e" * 40)
-        with pytest.raises(VerificationError) as caught:
-            publish_to_index(stage.forge, TAG, server.destination)
-        assert "it was signed for another commit of the tag" in caught.value.what
+        error = refused(lambda: publish_to_index(stage.forge, TAG, server.destination), kind=VerificationError)
+        assert "it was signed for another commit of the tag" in error.what
         assert server.files == []
         manifest.content, signature.content = kept
         bundle.content = good
