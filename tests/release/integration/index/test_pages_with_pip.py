@@ -102,7 +102,7 @@ def wheel_name(version: str, python: str = PYTHON) -> str:
     return f"mlir-{version}-{python}-{python}-manylinux_2_28_x86_64.whl"
 
 
-def test_every_documented_command_gets_the_wheel(site: PagesWithPip, tmp_path: Path) -> None:
+def test_every_documented_command_gets_the_wheel(site: PagesWithPip) -> None:
     manifest = site.publish(TAG, VERSION, PYTHON)
     site.index()
     own = own_commands(site.stage.forge, manifest)
@@ -148,9 +148,8 @@ def test_the_probe_notices_a_page_that_a_project_can_not_use(site: PagesWithPip)
     site.index()
     (site.pages / "snapshots" / TAG / "index.html").unlink()
     room = replace(room_of(site), tools={"uv": installers.provide("uv")})
-    with pytest.raises(VerificationError) as caught:
-        probe(manifest, site.base, room)
-    assert "uv lock" in caught.value.why
+    error = refused(lambda: probe(manifest, site.base, room), kind=VerificationError)
+    assert "uv lock" in error.why
 
 
 def test_without_a_fitting_wheel_every_documented_command_fails(site: PagesWithPip) -> None:
@@ -174,10 +173,8 @@ def test_the_probe_notices_the_stub(site: PagesWithPip, monkeypatch: pytest.Monk
     manifest = site.publish(TAG, VERSION, OTHER_PYTHON)
     site.index()
     monkeypatch.setitem(install_snippets.FLOORS, "snapshot", "")  # somebody documents it without the floor
-    with pytest.raises(VerificationError) as caught:
-        probe(manifest, site.base, room_of(site))
-    assert caught.value.id == "tests-failed"
-    assert caught.value.why.count("mlir-0.0.1-py3-none-any.whl") == 2
+    error = refused(lambda: probe(manifest, site.base, room_of(site)), "tests-failed")
+    assert error.why.count("mlir-0.0.1-py3-none-any.whl") == 2
     with pytest.raises(UsageError):
         probe(manifest, site.base, CleanRoom(pythons=[]))
 
@@ -187,9 +184,8 @@ def test_the_probe_notices_other_bytes(site: PagesWithPip) -> None:
     site.index()
     path = site.stage.forge.root / "releases" / TAG / wheel_name(VERSION)
     path.write_bytes(path.read_bytes() + b"\0")
-    with pytest.raises(VerificationError) as caught:
-        probe(manifest, site.base, room_of(site))
-    assert "DO NOT MATCH THE HASHES" in caught.value.why
+    error = refused(lambda: probe(manifest, site.base, room_of(site)), kind=VerificationError)
+    assert "DO NOT MATCH THE HASHES" in error.why
 
 
 @pytest.mark.parametrize("minutes", [5, 11], ids=["within its time", "for longer than it may"])
@@ -230,7 +226,7 @@ def test_a_yanked_snapshot_is_not_chosen_and_a_draft_never_appears(
     site.stage.add_tag(DRAFT, "20261122.1")
     draft = site.stage.dist / "draft"
     make_wheel(draft, tag=DRAFT, version="20261122.1")
-    upload(Draft.load(site.stage.forge, DRAFT), draft)
+    site.stage.upload(draft, tag=DRAFT)
     site.index()
     floating = documented(newest, site.base)[2:]
     assert [command.label for command in floating] == ["newest", "page", "index"]
@@ -352,7 +348,7 @@ def test_a_pin_holds_when_the_shared_pages_have_forgotten_it(site: PagesWithPip,
         assert "20261120.1" not in (site.pages / "snapshots" / page / "index.html").read_text()
 
 
-def test_pages_in_a_folder(site: PagesWithPip, tmp_path: Path) -> None:
+def test_pages_in_a_folder(site: PagesWithPip) -> None:
     manifest = site.publish(TAG, VERSION, PYTHON)
     generate(site.stage.forge, site.pages, base_url=site.pages.as_uri())
     outcome = probe(manifest, site.pages.as_uri(), room_of(site))
