@@ -31,11 +31,12 @@ def real_wheels(python: Python, cache: Path) -> dict[str, Path]:
     if given := os.environ.get(WHEELS_VARIABLE):
         found = {path.parent.name: path for path in Path(given).glob(f"*/*-{python.tag}-*.whl")}
     else:
-        found = {release.version: _build(release, python, cache) for release, _ in available_releases(cache=cache)}
+        found = {release.version: real_wheel(release, python, cache) for release, _ in available_releases(cache=cache)}
     return dict(sorted(found.items(), key=lambda row: Version(row[0])))
 
 
-def _build(release: LlvmRelease, python: Python, cache: Path) -> Path:
+def real_wheel(release: LlvmRelease, python: Python, cache: Path) -> Path:
+    """A wheel of one LLVM; built once."""
     sdk = provide_sdk(release, release, cache=cache)
     request = replace(WheelRequest.of_profile("host", sdk=sdk), overrides=shipped_overrides())
     output = cache / "real-wheels" / f"{key(request)}-{python.tag}-{project_digest(request)[:12]}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 import zipfile
 from dataclasses import dataclass
 from itertools import islice
@@ -21,9 +22,9 @@ from mlir_release.builder.wheels.build import build_wheels, key, project_digest
 from mlir_release.builder.wheels.inspect import inspect
 from mlir_release.builder.wheels.request import WheelRequest
 from mlir_release.ground.python import venv
-from mlir_release.ground.python.pythons import find_pythons
+from mlir_release.ground.python.pythons import describe, find_pythons
 from mlir_release.ground.storage.cache import cache_directory, locked
-from tests.e2e.real_llvms import real_wheels
+from tests.e2e.real_llvms import real_wheel
 
 if TYPE_CHECKING:
     from mlir_release.builder.sdk.info import Sdk
@@ -117,10 +118,11 @@ def test_all_of_upstreams_tests_and_the_smoke_test_are_as_known(made: Made, tmp_
 
 @pytest.mark.slow  # it builds wheels of MLIR, too
 def test_both_projects_work_in_one_process(made: Made, tmp_path: Path) -> None:
-    python = find_pythons()[0]
+    python = describe(Path(sys.executable))
     environment = venv.create(tmp_path / "environment", python.executable)
-    *_, mlir = real_wheels(python, cache_directory()).values()
-    environment.install(made.wheel, mlir)
+    cache = cache_directory()
+    newest, _ = next(available_releases(cache=cache))
+    environment.install(made.wheel, real_wheel(newest, python, cache))
     program = tmp_path / "program.py"
     for parts in ([CLANG, MLIR], [MLIR, CLANG]):
         program.write_text("".join(parts))
