@@ -54,7 +54,8 @@ class RehearsalReport:
 
     def text(self) -> str:
         """The wheels, the pages, and the commands that install the result."""
-        wheels = "".join(f"{'  '.join(wheel.row())}\n" for wheel in self.wheels)
+        rows = [wheel.row() for wheel in self.wheels]
+        wheels = "".join(f"{name}: {size}, built in {took}, CPU {cpu}\n" for name, size, took, cpu in rows)
         links = "".join(f"; {title}: {page}" for title, page in self.links.items() if page)
         commands = "".join(f"    {command}\n" for command in self.commands)
         total = format_seconds(sum(seconds for _, _, seconds in self.rows))
