@@ -27,7 +27,7 @@ MOVES = {
     "builder/sdk": "sdk/build sdk/build_environment sdk/components sdk/elf sdk/importer sdk/info sdk/packing sdk/parts"
     " sdk/port sdk/prefix sdk/programs sdk/progress sdk/provision sdk/regalloc_model",
     "builder/sdk/sources": "sdk/debian sdk/releases sdk/source sdk/upstream",
-    "builder/testing": "testing/known_failures testing/lit testing/port testing/report testing/run testing/suites",
+    "builder/testing": "testing/known_failures testing/lit testing/port testing/report testing/run",
     "builder/wheels": "wheels/archive wheels/backends wheels/binaries wheels/build wheels/cibuildwheel wheels/compare"
     " wheels/cross wheels/inspect wheels/jobserver wheels/platform_tags wheels/port wheels/request"
     " wheels/source wheels/stage",
