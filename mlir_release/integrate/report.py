@@ -232,21 +232,12 @@ class WalkEnd:
 class WalkReport:
     """Everything that a person needs to start with."""
 
-    outcome: str
-    upstream: str  #: its name
-    branch: str
-    good: str
-    bad: str
+    end: WalkEnd
     findings: tuple[LogFinding, ...]
-    suspects: tuple[Suspect, ...]
-    range: tuple[UpstreamCommit, ...]
-    log: str  #: path of the whole log on this machine, or empty
+    suspects: tuple[Suspect, ...] = ()
     advice: str
-    together: tuple[str, ...] = ()  #: what was tried beyond it, or with other upstreams moved, a sentence each
+    log: str = ""  #: path of the whole log on this machine, or empty
     broken: str = ""  #: the branch at the remote that has the culprit in it
-    attempts: int = 0  #: how often ``bad`` has failed
-    retried: int = 0  #: smoke tests of the branch that passed only on a retry,
-    tested: int = 0  #: of so many
     commit_url: str = ""  #: a commit's id behind it makes a link; empty: no links
 
     @classmethod
@@ -264,39 +255,40 @@ class WalkReport:
         log = project.log(end.record.key) if end.record else None
         usual = _ADVICE.get(end.outcome, "").format(upstream=end.upstream)
         return cls(
-            outcome=end.outcome,
-            upstream=end.upstream,
-            branch=end.branch,
-            good=end.good,
-            bad=end.bad,
+            end=end,
             findings=tuple(found),
             suspects=tuple(suspects(project.upstream, end.suspects, found)),
-            range=end.suspects,
-            log=os.fspath(log) if log and log.is_file() else "",
             advice=advice or (end.conflict.remedy if end.conflict else usual),
-            together=(
-                *([end.undone] if end.undone else []),
-                *(f"Tried {each}." for each in end.tried),
-                *(f"Blocked: {reason}." for reason in end.blocked),
-            ),
+            log=os.fspath(log) if log and log.is_file() else "",
             broken=broken,
-            attempts=len(end.record.exits) if end.record else 0,
-            retried=end.retried,
-            tested=end.tested,
             commit_url=project.upstream.config.commit_url,
         )
 
+    @property
+    def attempts(self) -> int:
+        """How often ``end.bad`` has failed."""
+        return len(self.end.record.exits) if self.end.record else 0
+
+    @property
+    def together(self) -> list[str]:
+        """What was tried beyond the culprit, or with other upstreams moved, a sentence each."""
+        return [
+            *([self.end.undone] if self.end.undone else []),
+            *(f"Tried {each}." for each in self.end.tried),
+            *(f"Blocked: {reason}." for reason in self.end.blocked),
+        ]
+
     def as_json(self) -> dict[str, Any]:
         """For ``--json``."""
-        data = {
-            **vars(self),
-            "culprit": self.bad if self.outcome == "culprit" else None,
+        end, same = self.end, ("outcome", "upstream", "branch", "good", "bad", "retried", "tested")
+        return {
+            **{name: getattr(end, name) for name in same},
+            **{name: getattr(self, name) for name in ("attempts", "together", "advice", "log", "broken")},
+            "culprit": end.bad if end.outcome == "culprit" else None,
             "findings": [vars(finding) for finding in self.findings],
-            "range": [commit.as_json() for commit in self.range],
+            "range": [commit.as_json() for commit in end.suspects],
             "suspects": [{**suspect.commit.as_json(), "evidence": suspect.evidence} for suspect in self.suspects],
         }
-        del data["commit_url"]
-        return data
 
     def as_markdown(self) -> str:
         """For a pull-request comment, a step summary or a message."""
@@ -304,25 +296,26 @@ class WalkReport:
         def shown(commit: UpstreamCommit) -> str:
             return f"{link(code(commit.sha[:12]), f'{self.commit_url}{commit.sha}')} {markdown(commit.title)}"
 
-        good, bad = code(self.good[:12]), code(self.bad[:12])
+        end = self.end
+        good, bad = code(end.good[:12]), code(end.bad[:12])
         blamed = [
             f"{shown(suspect.commit)} ({markdown(', '.join(suspect.evidence[:6]))})" for suspect in self.suspects[:8]
         ]
-        paragraphs = [f"## {markdown(_TITLES.get(self.outcome, self.outcome).format(upstream=self.upstream))}"]
-        if self.outcome == "culprit" and self.range:
-            culprit = blamed[0] if blamed else shown(self.range[0])
+        paragraphs = [f"## {markdown(_TITLES.get(end.outcome, end.outcome).format(upstream=end.upstream))}"]
+        if end.outcome == "culprit" and end.suspects:
+            culprit = blamed[0] if blamed else shown(end.suspects[0])
             often = f" in {self.attempts} attempts" if self.attempts > 1 else ""
             paragraphs += [f"Culprit: {culprit}", f"{bad} tested bad{often}, {good} good."]
-        elif self.outcome in ("range", "stuck", "conflict") and self.range:
-            paragraphs.append(f"Last good: {good}. Among these {len(self.range)}:")
-            paragraphs.append("\n".join(f"- {shown(commit)}" for commit in self.range[:20]))
-        elif self.outcome == "bad":
-            paragraphs.append(f"Under test: {bad}, {counted(len(self.range), 'affecting commit')} after {good}.")
-        elif self.bad:
+        elif end.outcome in ("range", "stuck", "conflict") and end.suspects:
+            paragraphs.append(f"Last good: {good}. Among these {len(end.suspects)}:")
+            paragraphs.append("\n".join(f"- {shown(commit)}" for commit in end.suspects[:20]))
+        elif end.outcome == "bad":
+            paragraphs.append(f"Under test: {bad}, {counted(len(end.suspects), 'affecting commit')} after {good}.")
+        elif end.bad:
             paragraphs.append(f"Under test: {bad}")
         if self.together:
             paragraphs.append("\n".join(f"- {markdown(line)}" for line in self.together))
-        if told := told_retries(self.retried, self.tested):
+        if told := told_retries(end.retried, end.tested):
             paragraphs.append(told)
         if self.findings:
             errors = [found for found in self.findings if found.kind != MORE]
@@ -334,11 +327,11 @@ class WalkReport:
             paragraphs += [f"### {title}", code_block(lines)]
         if self.log:
             paragraphs.append(f"Whole log: {code(self.log)}")
-        if blamed and self.outcome != "culprit":
+        if blamed and end.outcome != "culprit":
             paragraphs += ["### Suspects", "\n".join(f"- {item}" for item in blamed)]
-        if self.outcome in ("culprit", "range", "broken-base"):
-            command = code(f"mlir-release integrate probe {self.bad[:12]}")
-            paragraphs.append(f"Reproduce on {code(self.branch)}: {command}")
+        if end.outcome in ("culprit", "range", "broken-base"):
+            command = code(f"mlir-release integrate probe {end.bad[:12]}")
+            paragraphs.append(f"Reproduce on {code(end.branch)}: {command}")
         if self.broken:
             paragraphs.append(f"The branch with that commit in it, for CI and colleagues: {code(self.broken)}")
         if self.advice:

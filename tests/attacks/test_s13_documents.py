@@ -28,7 +28,7 @@ from mlir_release.integrate.deliver.deliver import shortened
 from mlir_release.integrate.deliver.page import SmokeRun, WalkPicture
 from mlir_release.integrate.patches.patches import Stack
 from mlir_release.integrate.project import Integration
-from mlir_release.integrate.report import Suspect, WalkReport
+from mlir_release.integrate.report import Suspect, WalkEnd, WalkReport
 from mlir_release.integrate.state import T_UPSTREAM, T_VERDICT, LogFinding
 from mlir_release.integrate.tables import UpstreamTable
 from mlir_release.integrate.upstream import UpstreamCommit, UpstreamRepository
@@ -58,11 +58,14 @@ PAGE = f"https://github.com/llvm/llvm-project/commit/{COMMIT.sha}"
 
 def report(outcome: str) -> str:
     found = LogFinding(kind="compiler", where=HOSTILE, text=HOSTILE)
-    return WalkReport(
-        outcome=outcome, upstream=HOSTILE, branch=HOSTILE, good="a" * 40, bad="b" * 40, findings=(found,),
-        suspects=(Suspect(COMMIT, 3, (f"removes {HOSTILE}", "touches a.cpp")),), range=(COMMIT,), log=HOSTILE,
-        advice=HOSTILE, together=(SUBJECT,), commit_url="https://github.com/llvm/llvm-project/commit/",
-    ).as_markdown()  # fmt: skip
+    suspect = Suspect(COMMIT, 3, (f"removes {HOSTILE}", "touches a.cpp"))
+    end = WalkEnd(
+        outcome=outcome, upstream=HOSTILE, branch=HOSTILE, base="a" * 40, remaining=1, good="a" * 40, bad="b" * 40,
+        suspects=(COMMIT,), undone=SUBJECT,
+    )  # fmt: skip
+    url = "https://github.com/llvm/llvm-project/commit/"
+    report = WalkReport(end=end, findings=(found,), suspects=(suspect,), log=HOSTILE, advice=HOSTILE, commit_url=url)
+    return report.as_markdown()
 
 
 @pytest.mark.parametrize("outcome", ["culprit", "range", "bad", "conflict"])

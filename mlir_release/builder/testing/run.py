@@ -67,13 +67,15 @@ def run_suites(
     :raises VerificationError: ``file-damaged``, ``wheel-unsuitable``
     :raises MachineError: what :mod:`mlir_release.ground.python.venv` and :mod:`mlir_release.builder.testing.lit` raise
     """
-    if wheel is not None and wheel.name.endswith(SOURCE_SUFFIX):
-        return [_run_source(wheel, suites, sdk=sdk, workdir=workdir, python=python, target=target)]
-    report = inspect(wheel, ask_auditwheel=False) if wheel is not None else None  # its build has asked
     project = find_project(sdk.info.project)
+    if wheel is not None and wheel.name.endswith(SOURCE_SUFFIX):
+        _choose(suites, project, "source", wheel)
+        return [_run_source(wheel, project, sdk=sdk, workdir=workdir, python=python, target=target)]
+    report = inspect(wheel, ask_auditwheel=False) if wheel is not None else None  # its build has asked
     if report is not None:
         _check_origin(report.filename, report.release, sdk)
-    chosen, about = _choose(suites, project, report), suites_of(project)
+    scope: Scope = "platform" if report is None else "sdk" if _makes(project, report) == "sdk" else "python"
+    chosen, about = _choose(suites, project, scope, wheel), suites_of(project)
     for suite in chosen:
         sdk.require(*about[suite].parts, purpose=f"the suite {suite}")
     interpreter = find_interpreter(report, python)
@@ -94,21 +96,11 @@ def run_suites(
     return found
 
 
-def _run_source(
-    path: Path, suites: Sequence[str], *, sdk: Sdk, workdir: Path, python: str | None, target: str
-) -> TestRun:
+def _run_source(path: Path, project: Project, *, sdk: Sdk, workdir: Path, python: str | None, target: str) -> TestRun:
     """Run the one suite of source distributions."""
-    if foreign := [suite for suite in suites if suite != SOURCE_SUITE]:
-        raise UsageError(
-            "option-invalid",
-            f"the suite {foreign[0]} does not test source distributions",
-            where=str(path),
-            remedy=f"for this file: {SOURCE_SUITE}",
-        )
     _, content = read_members(path)
     release, interpreter = release_info(path, content), find_interpreter(None, python)
     _check_origin(path.name, release, sdk)
-    project = find_project(sdk.info.project)
     sdk.require(*suites_of(project)[SOURCE_SUITE].parts, purpose=f"the suite {SOURCE_SUITE}")
     name = target or f"{SOURCE_SUITE}-{release.target}"
     _check_machine([SOURCE_SUITE], workdir)
@@ -137,25 +129,27 @@ def _folder(workdir: Path, name: str) -> Path:
     return folder
 
 
-def _choose(suites: Sequence[str], project: Project, wheel: WheelReport | None) -> list[str]:
-    if unknown := [suite for suite in suites if suite not in project.suites]:
-        raise UsageError(
-            "option-invalid",
-            f"{project.name} has no test suite {', '.join(unknown)}",
-            remedy=f"suites: {', '.join(project.suites)}",
-        )
-    scope: Scope = "platform" if wheel is None else "sdk" if _makes(project, wheel) == "sdk" else "python"
+def _choose(suites: Sequence[str], project: Project, scope: Scope, file: Path | None) -> list[str]:
+    """The suites to run on a file; by default all that test what it is."""
     usual = [suite for suite in project.suites if SUITES[suite] == scope]
     chosen = list(suites) or usual
-    if wheel is None and (needing := [suite for suite in chosen if needs_wheel(suite)]):
-        raise UsageError("option-invalid", f"{needing[0]} tests a wheel, and none is given", remedy="give a wheel")
-    fits = {scope, "platform", *(["newest"] if scope == "python" else [])}
-    if wheel is not None and (foreign := [suite for suite in chosen if SUITES[suite] not in fits]):
+    unknown = [suite for suite in chosen if suite not in project.suites]
+    if unknown or not chosen:
+        which = ", ".join(unknown) or f"for {file.name if file else 'an SDK'}"
         raise UsageError(
             "option-invalid",
-            f"the suite {foreign[0]} does not test wheels of {wheel.distribution}",
-            where=str(wheel.path),
-            remedy=f"for this wheel: {', '.join(usual)}",
+            f"{project.name} has no test suite {which}",
+            remedy=f"suites: {', '.join(project.suites)}",
+        )
+    if file is None and (needing := [suite for suite in chosen if needs_wheel(suite)]):
+        raise UsageError("option-invalid", f"{needing[0]} tests a wheel, and none is given", remedy="give a wheel")
+    fits = {"python": {"python", "newest", "platform"}, "sdk": {"sdk", "platform"}}.get(scope, {scope})
+    if file is not None and (foreign := [suite for suite in chosen if SUITES[suite] not in fits]):
+        raise UsageError(
+            "option-invalid",
+            f"the suite {foreign[0]} does not test {file.name}",
+            where=str(file),
+            remedy=f"for this file: {', '.join(usual) or 'none'}",
         )
     return chosen
 

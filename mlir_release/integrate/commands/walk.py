@@ -231,7 +231,7 @@ def report(at: At, log: Path | None, send: bool) -> None:
 
     observers = open_observers(*at)
     made = [report_log(each, log) if log else report_known(each) for each in observers]
-    made = [each for each in made if each.outcome != "nothing"] or made[:1]
+    made = [each for each in made if each.end.outcome != "nothing"] or made[:1]
     text = "\n".join(each.as_markdown() for each in made)
     show_each([text], [each.as_json() for each in made])
     console.summary(text)

@@ -162,7 +162,7 @@ def deliver(report: WalkReport, *, text: str, variable: str, pulls: PullRequests
     failures: list[ReleaseError] = []
     if pulls is not None:
         try:
-            pulls.comment(branch=report.branch, key="report", body=text)
+            pulls.comment(branch=report.end.branch, key="report", body=text)
         except ReleaseError as error:
             failures.append(error)
     with scratch_folder("report") as folder:
@@ -172,7 +172,7 @@ def deliver(report: WalkReport, *, text: str, variable: str, pulls: PullRequests
             attachments.append(folder / "smoke-test.log")
             attachments[1].write_bytes(read_end(Path(report.log), ATTACHED))
         try:
-            notify(variable, title=f"{report.branch}: {report.outcome}", body=text, attachments=attachments)
+            notify(variable, title=f"{report.end.branch}: {report.end.outcome}", body=text, attachments=attachments)
         except ReleaseError as error:
             failures.append(error)
     return failures

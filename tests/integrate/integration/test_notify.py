@@ -21,7 +21,7 @@ from mlir_release.integrate.deliver import deliver
 from mlir_release.integrate.deliver.branch import start
 from mlir_release.integrate.deliver.deliver import notify
 from mlir_release.integrate.open import open_project
-from mlir_release.integrate.report import WalkReport
+from mlir_release.integrate.report import WalkEnd, WalkReport
 from tests.integrate.integration import miniature
 from tests.refusals import refused
 
@@ -77,10 +77,8 @@ def listening_service() -> Iterator[Service]:
 
 
 def report(log: str = "") -> WalkReport:
-    return WalkReport(
-        outcome="bad", upstream="LLVM", branch="integrates/x", good="", bad="",
-        findings=(), suspects=(), range=(), log=log, advice="",
-    )  # fmt: skip
+    end = WalkEnd(outcome="bad", branch="integrates/x", upstream="LLVM", base="", remaining=0)
+    return WalkReport(end=end, findings=(), log=log, advice="")
 
 
 #: What is said before the number of an address.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.integrate.report import MORE, OUTPUT, WalkReport, clues, findings_in
+from mlir_release.integrate.report import MORE, OUTPUT, WalkEnd, WalkReport, clues, findings_in
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,6 +21,10 @@ mlir-opt: x.cpp:5: void f(): Assertion `op != nullptr' failed.
 FAIL: MINI :: Dialect/x.mlir (3 of 80)
 caf\xe9 not utf-8
 """
+
+END = WalkEnd(
+    outcome="culprit", branch="integrates/x", upstream="LLVM", base="a" * 40, remaining=1, good="a" * 40, bad="b" * 40
+)
 
 
 def test_errors_are_found_once_each_whatever_the_bytes() -> None:
@@ -49,11 +53,7 @@ def test_a_log_without_a_known_error_shows_its_end() -> None:
     ("log", "title"), [(LOG, "### Errors (5)"), (b"changed: IotaOp\n", "### The end of the smoke")]
 )
 def test_a_report_shows_the_failure_and_where_the_log_is(log: bytes, title: str) -> None:
-    report = WalkReport(
-        outcome="culprit", upstream="LLVM", branch="integrates/x", good="a" * 40, bad="b" * 40,
-        findings=tuple(findings_in(log)),
-        suspects=(), range=(), log="/state/log", advice="Next: fix it.",
-    )  # fmt: skip
+    report = WalkReport(end=END, findings=tuple(findings_in(log)), log="/state/log", advice="Next: fix it.")
     text = report.as_markdown()
     assert title in text
     assert findings_in(log)[-1].text in text
@@ -105,12 +105,7 @@ def test_a_pipe_in_the_place_of_a_log_is_refused_at_once(tmp_path: Path) -> None
 
 
 def test_a_report_says_how_many_errors_it_does_not_show() -> None:
-    report = WalkReport(
-        outcome="bad", upstream="LLVM", branch="x", good="a" * 40, bad="b" * 40,
-        findings=tuple(findings_in(errors(range(900)))),
-        suspects=(), range=(), log="", advice="",
-    )  # fmt: skip
-    text = report.as_markdown()
+    text = WalkReport(end=END, findings=tuple(findings_in(errors(range(900)))), advice="").as_markdown()
     assert "### Errors (50)" in text
     assert "'get24'" in text
     assert "'get25'" not in text

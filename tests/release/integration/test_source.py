@@ -179,5 +179,5 @@ def test_an_unsound_file_is_refused(source: Path, spoil: Callable[[Path], None],
 
 
 def test_it_has_a_suite_of_its_own(source: Path, sdk: Sdk, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="does not test source distributions"):
+    with pytest.raises(UsageError, match=f"the suite smoke does not test {source.name}"):
         run_suites(source, sdk=sdk, workdir=tmp_path, suites=["smoke"])

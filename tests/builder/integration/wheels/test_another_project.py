@@ -172,6 +172,9 @@ def test_suites_need_the_parts_of_the_sdk_that_the_project_says(wheel: Path, sdk
 def test_suites_and_profiles_are_those_of_the_project(project: Project, sdk: Sdk, wheel: Path, tmp_path: Path) -> None:
     error = refused(lambda: run_suites(wheel, sdk=sdk, suites=["sdk"], workdir=tmp_path), "option-invalid")
     assert (error.what, error.remedy) == ("sums has no test suite sdk", "suites: smoke, bindings")
+    for file, what in ((None, "an SDK"), (tmp_path / "sums-1.0.tar.gz", "sums-1.0.tar.gz")):
+        lacking = refused(lambda: run_suites(file, sdk=sdk, workdir=tmp_path), "option-invalid")  # noqa: B023
+        assert lacking.what == f"sums has no test suite for {what}"
     refused(lambda: WheelRequest.of_profile("host", sdk=sdk), "option-invalid", "has no profile 'host'")
     addon = replace(request(sdk), test_addon=True)
     refused(lambda: stage(addon, tmp_path / "project"), "option-invalid", "sums has no add-on for tests")
