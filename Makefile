@@ -4,6 +4,9 @@ VENV := .venv/bin
 ARGS ?=
 BASE ?= HEAD
 
+# The tests start hundreds of processes: without bytecode, each compiles again what it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help rehearsal rehearsal-actions mlgo-demo test test-rest test-all test-slow fuzz mutants setup setup-tests setup-slow lint types unit size clean
 
 help:

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-import yaml
 
 from mlir_release.release.forge.local.forge import LocalForge
 from tests.attacks.hostile_mirror import FILES, Mirror, run
+from tests.documents import read_yaml
 from tests.release.integration.signed_stage import TAG
 from tests.release_stage import make_stage
 from tests.targets_factory import make_row, make_targets
@@ -131,7 +131,7 @@ def test_nothing_that_nobody_signed_goes_to_pypi(
 
 @pytest.mark.parametrize("way", WAYS)
 def test_the_action_hands_over_who_must_have_signed(tmp_path: Path, way: str) -> None:
-    (step,) = (s for s in yaml.safe_load(ACTION.read_text())["runs"]["steps"] if s.get("id") == "install")
+    (step,) = (s for s in read_yaml(ACTION)["runs"]["steps"] if s.get("id") == "install")
     program = tmp_path / "mlir-release-install" / "bin" / "mlir-release"
     program.parent.mkdir(parents=True)
     program.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')

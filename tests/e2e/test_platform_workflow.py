@@ -16,6 +16,7 @@ from mlir_release.release.model.matrix import Matrix
 from mlir_release.release.model.matrix_jobs import job_rows
 from mlir_release.release.model.release_settings import TARGETS_FILE
 from mlir_release.release.model.release_tags import SnapshotTag
+from tests.documents import read_yaml
 from tests.github_server import GitHubServer
 from tests.workflows.rehearse import REPOSITORY, ROOT, RUNNER, Runner, for_act
 
@@ -208,7 +209,7 @@ def platform(runtime: str, *, wheels: tuple[str, ...] = (), fetch: tuple[str, ..
 
 def caller(*rows: dict[str, str], provenance: str = "none") -> str:
     """A workflow with the job of release.yml that calls platform.yml, and one as the one that publishes."""
-    jobs = yaml.safe_load((ROOT / WORKFLOWS / "release.yml").read_text(encoding="utf-8"))["jobs"]
+    jobs = read_yaml(ROOT / WORKFLOWS / "release.yml")["jobs"]
     plan: dict[str, Any] = {
         "runs-on": RUNNER,
         "outputs": {

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-import yaml
 
 import mlir_release
 from mlir_release.ground.documents.digests import sha256_of
 from mlir_release.release.pypi.project import read_project
 from tests.distribution import ROOT
+from tests.documents import read_yaml
 from tests.installers import provide
 from tests.serving import package_index
 from tools.toolkit_release import PROJECT, lacking, parse_digests
@@ -36,7 +36,7 @@ def run(command: Sequence[str | Path], folder: Path) -> str:
     return done.stdout
 
 
-JOBS = yaml.safe_load((ROOT / ".github/workflows/release-toolkit.yml").read_text(encoding="utf-8"))["jobs"]
+JOBS = read_yaml(ROOT / ".github/workflows/release-toolkit.yml")["jobs"]
 
 
 def step(job: str, name: str, folder: Path, **variables: str | Path) -> subprocess.CompletedProcess[str]:

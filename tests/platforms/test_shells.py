@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
 
 from mlir_release.ground.python.cpython import DEFAULT_PYTHON
+from tests.documents import read_yaml
 from tests.platforms.runtimes import ROOT, RUNTIMES
 from tools import install
 
@@ -88,14 +88,10 @@ def runs_there(step: dict[str, Any], system: str) -> bool:
     return named is None or named[1] == system
 
 
-def read(path: Path) -> Any:
-    return yaml.safe_load(path.read_text(encoding="utf-8"))
-
-
 def jobs() -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Each job's place, its default shell, and itself."""
     for path in WORKFLOWS:
-        workflow = read(path)
+        workflow = read_yaml(path)
         shell = workflow.get("defaults", {}).get("run", {}).get("shell", "")
         for name, job in workflow["jobs"].items():
             if "steps" in job:
@@ -121,7 +117,7 @@ def all_steps() -> Iterator[Step]:
                     yield Step(f"{where}: {step.get('name', '?')}", system, shell, step["run"])
     for path in ACTIONS:
         for system in users(path.parent.name):
-            for step in read(path)["runs"]["steps"]:
+            for step in read_yaml(path)["runs"]["steps"]:
                 if "run" in step and runs_there(step, system):
                     yield Step(f"{path.parent.name}: {step['name']}", system, step["shell"], step["run"])
 
@@ -232,7 +228,7 @@ def all_sequences() -> Iterator[tuple[str, list[dict[str, Any]]]]:
     for where, _, job in jobs():
         yield where, job["steps"]
     for path in ACTIONS:
-        yield path.parent.name, read(path)["runs"]["steps"]
+        yield path.parent.name, read_yaml(path)["runs"]["steps"]
 
 
 SEQUENCES = list(all_sequences())
@@ -285,6 +281,8 @@ def test_one_version_is_declared() -> None:
     assert DEFAULT_PYTHON.version == install.PYTHON
     for name in ("setup", "integrate", "setup-mlir"):
         (given,) = (
-            step["with"] for step in read(ROOT / "actions" / name / "action.yml")["runs"]["steps"] if "with" in step
+            step["with"]
+            for step in read_yaml(ROOT / "actions" / name / "action.yml")["runs"]["steps"]
+            if "with" in step
         )
         assert given["update-environment"] is False, "what the job or its caller has set up is first on the PATH"

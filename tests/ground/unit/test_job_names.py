@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from mlir_release.extras.cost.estimate import OTHERS
 from mlir_release.ground.job_names import (
@@ -26,12 +25,10 @@ from mlir_release.ground.job_names import (
 from mlir_release.release.model.matrix import Matrix
 from mlir_release.release.model.matrix_jobs import job_rows
 from mlir_release.release.model.release_settings import TARGETS_FILE
+from tests.documents import read_yaml
 
 ROOT = Path(__file__).parents[3]
-WORKFLOWS = {
-    path.name: yaml.safe_load(path.read_text(encoding="utf-8"))
-    for path in sorted((ROOT / ".github" / "workflows").glob("*.yml"))
-}
+WORKFLOWS = {path.name: read_yaml(path) for path in sorted((ROOT / ".github" / "workflows").glob("*.yml"))}
 
 
 def workflow_jobs() -> list[tuple[str, str, dict[str, Any]]]:

@@ -7,7 +7,6 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 import pytest
-import yaml
 from click.testing import CliRunner
 
 from mlir_release.ground.console import console
@@ -19,6 +18,7 @@ from mlir_release.release.forge.github.forge import GitHubForge
 from mlir_release.release.model.matrix import Matrix
 from mlir_release.release.model.release_tags import SnapshotTag
 from mlir_release.release.pinning.state import tag_message
+from tests.documents import read_yaml
 from tests.github_server import Fault, GitHubServer
 from tests.healthy import ROOT
 from tests.refusals import refused
@@ -319,7 +319,7 @@ def test_the_answers_of_all_jobs_make_one_table(tmp_path: Path, monkeypatch: pyt
 
 
 def test_the_workflow_asks_each_runner_of_the_build_matrix() -> None:
-    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / WORKFLOW).read_text(encoding="utf-8"))["jobs"]
+    jobs = read_yaml(ROOT / ".github" / "workflows" / WORKFLOW)["jobs"]
     runners = jobs["runner"]["strategy"]["matrix"]["runner"]
     shipped = Matrix.parse((ROOT / "targets.toml").read_text(encoding="utf-8"))
     assert set(runners) == {runtime.runner for runtime in shipped.runtimes}

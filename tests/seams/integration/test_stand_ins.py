@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-import yaml
 
+from tests.documents import read_yaml
 from tests.github_server import GitHubServer
 from tests.workflows.real_actions import USES, RealActions
 from tests.workflows.results_service import ResultsService
@@ -69,7 +69,7 @@ class Job:
     def use(self, stand_in: str, /, **inputs: str) -> bool:
         """Run a stand-in as a runner would; whether it succeeded."""
         folder = STAND_INS / stand_in
-        action = yaml.safe_load((folder / "action.yml").read_text(encoding="utf-8"))
+        action = read_yaml(folder / "action.yml")
         given = {key.replace("_", "-"): value for key, value in inputs.items()}
         assert given.keys() <= action["inputs"].keys(), "the stand-in lacks an input"
         values = {key: str(data.get("default", "")) for key, data in action["inputs"].items()} | given
@@ -145,7 +145,7 @@ class RealJob(Job):
         if name not in self.folders:
             pytest.skip(f"NOT TRIED: {self.actions.report()}")
         folder = self.folders[name] / inner
-        action = yaml.safe_load((folder / "action.yml").read_text(encoding="utf-8"))
+        action = read_yaml(folder / "action.yml")
         given = {key.replace("_", "-"): value for key, value in inputs.items()}
         values = {key: yaml_text(data.get("default")) for key, data in action["inputs"].items()}
         contexts = {"github.repository": "llvm/x", "github.run_id": self.environment["GITHUB_RUN_ID"],

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -57,7 +58,12 @@ def imports(path: Path, known: dict[str, Path]) -> set[str]:
 
 
 MODULES = modules()
-IMPORTS = {name: imports(path, MODULES) - {name} for name, path in MODULES.items() if name != "__init__"}
+
+
+@cache
+def all_imports() -> dict[str, set[str]]:
+    """What each module imports."""
+    return {name: imports(path, MODULES) - {name} for name, path in MODULES.items() if name != "__init__"}
 
 
 def room(module: str) -> str:
@@ -86,15 +92,15 @@ def crosses(module: str, other: str) -> bool:
 
 
 def test_every_room_has_a_floor() -> None:
-    assert {room(module) for module in IMPORTS} == {*BELOW, "cli", "__main__"}
-    assert len(IMPORTS) > 250
+    assert {room(module) for module in all_imports()} == {*BELOW, "cli", "__main__"}
+    assert len(all_imports()) > 250
 
 
 @pytest.mark.parametrize("name", BELOW)
 def test_no_import_goes_upward(name: str) -> None:
     upward = sorted(
         f"{module} imports {other}"
-        for module, others in IMPORTS.items()
+        for module, others in all_imports().items()
         for other in others
         if room(module) == name and crosses(module, other)
     )
@@ -104,7 +110,7 @@ def test_no_import_goes_upward(name: str) -> None:
 def test_extras_are_apart_from_each_other() -> None:
     crossing = sorted(
         f"{module} imports {other}"
-        for module, others in IMPORTS.items()
+        for module, others in all_imports().items()
         for other in others
         if extra(module) and extra(other) not in {"", extra(module)}
     )
@@ -113,10 +119,13 @@ def test_extras_are_apart_from_each_other() -> None:
 
 def test_mlgo_knows_no_release() -> None:
     """It learns on any LLVM, and is of use to whoever releases nothing."""
-    mine = {module for module in IMPORTS if extra(module) == "mlgo" and not is_on_top(module)}
+    mine = {module for module in all_imports() if extra(module) == "mlgo" and not is_on_top(module)}
     apart = ("builder.sdk.", "builder.testing.", "builder.wheels.", "integrate.", "release.", "use.")
     known = sorted(
-        f"{module} imports {other}" for module in mine for other in IMPORTS[module] if f"{other}.".startswith(apart)
+        f"{module} imports {other}"
+        for module in mine
+        for other in all_imports()[module]
+        if f"{other}.".startswith(apart)
     )
     assert len(mine) > 5
     assert known == []
@@ -124,7 +133,7 @@ def test_mlgo_knows_no_release() -> None:
 
 def test_no_module_is_in_a_circle() -> None:
     try:
-        TopologicalSorter(IMPORTS).prepare()
+        TopologicalSorter(all_imports()).prepare()
     except CycleError as error:
         pytest.fail(" imports ".join(reversed(error.args[1])))
 
@@ -136,7 +145,7 @@ def test_no_folder_is_too_full_to_look_through() -> None:
 
 
 def test_the_ground_names_nothing_that_stands_on_it() -> None:
-    ground = [module for module in IMPORTS if room(module) == "ground"]
+    ground = [module for module in all_imports() if room(module) == "ground"]
     assert len(ground) > 40
     assert [module for module in ground if any(word in module for word in ABOVE_GROUND)] == []
 

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.documents import read_yaml
+
 FOLDER = Path(__file__).parents[3] / ".github" / "workflows"
-WORKFLOW: dict[str, Any] = yaml.safe_load((FOLDER / "integrate.yml").read_text(encoding="utf-8"))
-ISSUE: dict[str, Any] = yaml.safe_load((FOLDER / "roll.yml").read_text(encoding="utf-8"))
+WORKFLOW: dict[str, Any] = read_yaml(FOLDER / "integrate.yml")
+ISSUE: dict[str, Any] = read_yaml(FOLDER / "roll.yml")
 
 
 def test_only_the_jobs_that_run_no_foreign_code_write() -> None:

@@ -13,23 +13,26 @@ from tools import permissions
 if TYPE_CHECKING:
     from pathlib import Path
 
-JOBS = permissions.read_jobs()
-
 SHA = "0" * 40
 
 
-def test_the_page_is_up_to_date() -> None:
-    assert permissions.page(JOBS) == permissions.PAGE.read_text(encoding="utf-8"), "tools/permissions.py --write"
+@pytest.fixture(name="jobs", scope="module")
+def all_jobs() -> list[permissions.Job]:
+    return permissions.read_jobs()
 
 
-def test_every_job_keeps_the_rules() -> None:
-    assert list(permissions.broken_rules(JOBS)) == []
-    assert sum(bool(job.foreign) for job in JOBS) >= 6
-    assert sum(bool(job.rights) for job in JOBS) >= 12
+def test_the_page_is_up_to_date(jobs: list[permissions.Job]) -> None:
+    assert permissions.page(jobs) == permissions.PAGE.read_text(encoding="utf-8"), "tools/permissions.py --write"
 
 
-def test_only_builds_restore_a_cache_and_one_job_without_foreign_code_saves_it() -> None:
-    assert {(job.workflow, job.key): job.cache for job in JOBS if job.cache != "none"} == {
+def test_every_job_keeps_the_rules(jobs: list[permissions.Job]) -> None:
+    assert list(permissions.broken_rules(jobs)) == []
+    assert sum(bool(job.foreign) for job in jobs) >= 6
+    assert sum(bool(job.rights) for job in jobs) >= 12
+
+
+def test_only_builds_restore_a_cache_and_one_job_without_foreign_code_saves_it(jobs: list[permissions.Job]) -> None:
+    assert {(job.workflow, job.key): job.cache for job in jobs if job.cache != "none"} == {
         ("compiler-caches.yml", "save"): "write-only",
         ("platform.yml", "sdk"): "read",
         ("platform.yml", "resume"): "read",
@@ -43,11 +46,11 @@ def test_options_that_decide_whether_a_command_is_foreign_are_its_own() -> None:
         assert {*command.only_with, *command.unless} <= own, name
 
 
-def test_only_these_jobs_prove_who_they_are_in_a_release() -> None:
+def test_only_these_jobs_prove_who_they_are_in_a_release(jobs: list[permissions.Job]) -> None:
     """After it, the jobs that deploy the pages and upload conda packages do."""
     signing = {
         (job.workflow, job.key)
-        for job in JOBS
+        for job in jobs
         if "id-token" in job.rights and not job.calls and job.workflow not in {"pages.yml", "conda.yml"}
     }
     toolkit = {("release-toolkit.yml", "testpypi"), ("release-toolkit.yml", "pypi")}
@@ -64,8 +67,8 @@ test "$(find dist -mindepth 1 | wc -l)" = "$(wc -l <<< "$DIGESTS")"
 @pytest.mark.parametrize(
     ("workflow", "key"), [("release.yml", "pypi"), ("release-toolkit.yml", "testpypi"), ("release-toolkit.yml", "pypi")]
 )
-def test_the_job_that_pypi_trusts_runs_nothing_of_ours(workflow: str, key: str) -> None:
-    (job,) = (job for job in JOBS if (job.workflow, job.key) == (workflow, key))
+def test_the_job_that_pypi_trusts_runs_nothing_of_ours(jobs: list[permissions.Job], workflow: str, key: str) -> None:
+    (job,) = (job for job in jobs if (job.workflow, job.key) == (workflow, key))
     assert [use.partition("@")[0] for use in job.uses] == [
         "actions/download-artifact",
         "pypa/gh-action-pypi-publish",
@@ -74,14 +77,14 @@ def test_the_job_that_pypi_trusts_runs_nothing_of_ours(workflow: str, key: str) 
     assert job.permissions == {"id-token": "write"}
 
 
-def test_what_reads_wheels_to_document_them_may_not_write() -> None:
-    (job,) = (job for job in JOBS if (job.workflow, job.key) == ("pages.yml", "generate"))
+def test_what_reads_wheels_to_document_them_may_not_write(jobs: list[permissions.Job]) -> None:
+    (job,) = (job for job in jobs if (job.workflow, job.key) == ("pages.yml", "generate"))
     assert "mlir-release index" in job.text
     assert job.rights == ()
 
 
-def test_signing_happens_at_main_only() -> None:
-    calls = [job.calls for job in JOBS if "attest.yml" in job.calls]
+def test_signing_happens_at_main_only(jobs: list[permissions.Job]) -> None:
+    calls = [job.calls for job in jobs if "attest.yml" in job.calls]
     assert calls == ["llvm/mlir-wheels/.github/workflows/attest.yml@main"] * 3
 
 

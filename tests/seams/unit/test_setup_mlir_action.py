@@ -7,7 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-import yaml
+
+from tests.documents import read_yaml
 
 ACTION = Path(__file__).resolve().parents[3] / "actions" / "setup-mlir" / "action.yml"
 FOLDER = "actions/setup-mlir"
@@ -58,7 +59,7 @@ def test_the_release_is_named_by_its_tag_or_by_a_revision(
 
 def run_action(folder: Path, **given: str) -> list[str]:
     """The arguments that the action's last step gives the toolkit."""
-    (step,) = (s for s in yaml.safe_load(ACTION.read_text())["runs"]["steps"] if s.get("id") == "install")
+    (step,) = (s for s in read_yaml(ACTION)["runs"]["steps"] if s.get("id") == "install")
     program = folder / "mlir-release-install" / "bin" / "mlir-release"
     program.parent.mkdir(parents=True)
     program.write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")

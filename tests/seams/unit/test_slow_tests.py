@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 
+from tests.documents import read_yaml
 from tools.rooms import BELOW, CROSSING, concerned
 
 ROOT = Path(__file__).parents[3]
@@ -50,7 +50,7 @@ def test_a_file_that_can_not_be_read_and_a_night_without_tests_are_errors(tree: 
 
 
 def test_the_night_s_jobs_are_made_of_that_list_and_run_the_readmes_command() -> None:
-    jobs = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text(encoding="utf-8"))["jobs"]
+    jobs = read_yaml(ROOT / ".github/workflows/ci.yml")["jobs"]
     listing, slow = jobs["slow-files"], jobs["slow"]
     (command,) = [step["run"] for step in listing["steps"] if step.get("id") == "list"]
     assert "tools/slow_tests.py" in command
@@ -85,7 +85,7 @@ def test_a_change_is_tested_in_each_room_that_it_concerns(paths: str, rooms: lis
 
 
 def test_a_required_check_says_yes_only_if_each_room_that_should_run_has_passed() -> None:
-    jobs = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text(encoding="utf-8"))["jobs"]
+    jobs = read_yaml(ROOT / ".github/workflows/ci.yml")["jobs"]
     last = jobs["everything"]
     assert set(last["needs"]) == {"changes", "lint", "rooms"}
     assert last["if"] == "${{ always() && github.event_name != 'schedule' }}"

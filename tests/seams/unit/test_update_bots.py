@@ -7,7 +7,7 @@ import re
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-import yaml
+from tests.documents import read_yaml
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -26,7 +26,7 @@ def files() -> list[Path]:
 
 
 def test_dependabot_looks_into_the_folder_of_each() -> None:
-    config = yaml.safe_load((ROOT / ".github" / "dependabot.yml").read_text(encoding="utf-8"))
+    config = read_yaml(ROOT / ".github" / "dependabot.yml")
     (patterns,) = (
         entry["directories"] for entry in config["updates"] if entry["package-ecosystem"] == "github-actions"
     )

@@ -25,6 +25,7 @@ from mlir_release.release.model.matrix_jobs import BESIDE, MAX_HANDED_OVER, time
 from mlir_release.release.model.release_settings import TARGETS_FILE
 from mlir_release.release.model.release_tags import SnapshotTag
 from mlir_release.release.transaction.steps import PUBLISH_ONLY, build_only
+from tests.documents import read_yaml
 from tools.toolkit_release import INDEXES
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ CHAIN = (
     "release.yml", "platform.yml", "attest.yml", "snapshot.yml", "numbered-release.yml", "compiler-caches.yml",
     "pages.yml", "probe.yml", "canary.yml", "conda.yml", "latest.yml", "release-toolkit.yml",
 )  # fmt: skip
-WORKFLOWS = {name: yaml.safe_load((FOLDER / name).read_text(encoding="utf-8")) for name in CHAIN}
+WORKFLOWS = {name: read_yaml(FOLDER / name) for name in CHAIN}
 JOBS = [(f"{name}: {key}", job) for name in CHAIN for key, job in WORKFLOWS[name]["jobs"].items() if "steps" in job]
 
 #: Jobs that run upstream's code, or that of the packages that build it.
@@ -164,7 +165,7 @@ def test_what_is_only_published_waits_for_no_build() -> None:
 def test_a_release_job_builds_by_the_named_backend_and_never_by_another() -> None:
     (build,) = uses(WORKFLOWS["platform.yml"]["jobs"]["wheels"], "./actions/build-wheels")
     assert build["backend"] == "${{ vars.MLIR_RELEASE_BACKEND || 'cibuildwheel' }}"
-    action = yaml.safe_load((FOLDER.parents[1] / "actions" / "build-wheels" / "action.yml").read_text(encoding="utf-8"))
+    action = read_yaml(FOLDER.parents[1] / "actions" / "build-wheels" / "action.yml")
     assert action["inputs"]["backend"]["default"] == "cibuildwheel"
     assert "--orders" in action["runs"]["steps"][0]["run"]  # with which the command takes auto for cibuildwheel
 
@@ -208,7 +209,7 @@ def test_a_re_run_can_upload_again_and_files_that_must_be_there_are() -> None:
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.yml")), ids=lambda path: path.name)
 def test_an_artifact_of_an_earlier_attempt_is_in_nobodys_way(path: Path) -> None:
     """GitHub answers 409 to a name that the run has already; that also lasts when failed jobs are run again."""
-    for name, job in yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"].items():
+    for name, job in read_yaml(path)["jobs"].items():
         for upload in uses(job, "actions/upload-artifact@"):
             if (path.name, upload["name"]) != ("first-run.yml", "attempt"):  # which asks whether that is so
                 assert upload.get("overwrite") is True or "github.run_attempt" in upload["name"], (name, upload["name"])
@@ -268,7 +269,7 @@ def test_numbered_releases_neither_take_compiled_code_from_snapshots_nor_give_it
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.yml")), ids=lambda path: path.name)
 def test_what_other_jobs_made_is_unpacked_outside_the_workspace(path: Path) -> None:
     """There it could replace an action of the checkout (``uses: ./…``) or the toolkit, which later steps run."""
-    for name, job in yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"].items():
+    for name, job in read_yaml(path)["jobs"].items():
         steps = job.get("steps", [])
         if not any(str(step.get("uses", "")).startswith(("./", "actions/checkout@")) for step in steps):
             continue  # nothing of a checkout runs there
@@ -443,7 +444,7 @@ def test_what_waits_for_a_reviewer_is_kept_as_long_as_it_may_wait() -> None:
 
 def test_nightly_jobs_wait_for_a_variable() -> None:
     """A clone that releases has other work for its account's runners."""
-    for name, job in yaml.safe_load((FOLDER / "ci.yml").read_text(encoding="utf-8"))["jobs"].items():
+    for name, job in read_yaml(FOLDER / "ci.yml")["jobs"].items():
         condition = str(job.get("if", ""))
         if name not in {"slow"} and "'schedule'" in condition and "!= 'schedule'" not in condition:
             assert "vars.MLIR_RELEASE_NIGHTLY == 'on'" in condition, name

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
 from click.testing import CliRunner
 
 from mlir_release.cli.app import app
@@ -28,6 +27,7 @@ from mlir_release.release.transaction.draft import Draft
 from mlir_release.release.transaction.publish import publish
 from mlir_release.release.transaction.upload import upload
 from tests.attacks.hostile_repository import git
+from tests.documents import read_yaml
 from tests.refusals import refused
 from tests.release_stage import REQUIRED_TARGETS, Stage, make_stage
 from tests.revision_factory import FACTS
@@ -65,9 +65,7 @@ def table(project: Path, *commands: str, name: str = "toy", **keys: Any) -> str:
 
 
 #: The steps of a canary's job.
-STEPS = yaml.safe_load((Path(__file__).parents[3] / ".github/workflows/canary.yml").read_text())["jobs"]["canary"][
-    "steps"
-]
+STEPS = read_yaml(Path(__file__).parents[3] / ".github/workflows/canary.yml")["jobs"]["canary"]["steps"]
 
 
 @pytest.fixture
@@ -294,6 +292,6 @@ def test_results_are_the_conclusions_of_jobs_and_not_what_their_code_says(projec
 
 
 def test_the_workflow_has_the_step_and_the_name_that_tell() -> None:
-    jobs = yaml.safe_load(Path(".github/workflows/canary.yml").read_text(encoding="utf-8"))["jobs"]
+    jobs = read_yaml(Path(".github/workflows/canary.yml"))["jobs"]
     assert FAILED_STEP in [step.get("name") for step in jobs["canary"]["steps"]]
     assert jobs["canary"]["name"] == "${{ matrix.job }}"

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 import pytest
-import yaml
 from click.testing import CliRunner
 
 from mlir_release.cli.app import app
@@ -33,6 +32,7 @@ from mlir_release.release.transaction.publish import publish
 from mlir_release.release.transaction.upload import upload
 from mlir_release.use.install import Installed, install
 from tests import installers
+from tests.documents import read_yaml
 from tests.github_server import GitHubServer
 from tests.pin_factory import make_pin
 from tests.refusals import check_error, refused
@@ -324,7 +324,7 @@ def outputs_of(file: Path) -> dict[str, str]:
 @pytest.mark.parametrize("given", ["latest", NUMBERED])
 def test_the_action(github: InstallStage, tmp_path: Path, given: str) -> None:
     """The step of actions/setup-mlir as a runner would run it, with this toolkit for the one that it installs."""
-    action = yaml.safe_load((ROOT / "actions" / "setup-mlir" / "action.yml").read_text())
+    action = read_yaml(ROOT / "actions" / "setup-mlir" / "action.yml")
     step = next(step for step in action["runs"]["steps"] if step.get("id") == "install")
     output = tmp_path / "output"
     scripts = tmp_path / "temp" / "mlir-release-install" / "bin"

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from msgspec import structs
 
 from mlir_release.builder.model.orders import NOTICE, TARGET_MINUTES, SdkOrder, TestOrder, WheelOrder, read_orders
@@ -25,6 +24,7 @@ from mlir_release.release.model.matrix_jobs import (
     job_rows,
 )
 from mlir_release.release.model.release_settings import TARGETS_FILE
+from tests.documents import read_yaml
 from tests.refusals import refused
 from tests.revision_factory import FACTS
 from tests.targets_factory import make_row, make_targets
@@ -171,7 +171,7 @@ def test_more_work_than_one_job_takes_is_divided() -> None:
 
 
 def test_platform_yml_has_an_output_for_each_job_of_a_kind() -> None:
-    platform = yaml.safe_load((ROOT / ".github" / "workflows" / "platform.yml").read_text(encoding="utf-8"))
+    platform = read_yaml(ROOT / ".github" / "workflows" / "platform.yml")
     for job in ("wheels", "tests"):
         assert list(platform["jobs"][job]["outputs"]) == [f"files-{number}" for number in range(MAX_HANDED_OVER)]
 
