@@ -215,14 +215,14 @@ def test_a_culprit_that_upstream_takes_back_costs_a_test_and_no_person(back: Wor
 def test_where_the_revert_does_not_pass_either_a_person_is_told_so(back: World) -> None:
     ended = integrate(back, "run", "--strategy", "adaptive", "--until", back.commits["revert"])
     assert (ended["code"], ended["bad"]) == (7, back.commits["culprit"])
-    assert ended["report"]["together"] == (f"Upstream undoes it in {back.commits['revert'][:12]}: bad.",)
+    assert ended["report"]["together"] == [f"Upstream undoes it in {back.commits['revert'][:12]}: bad."]
 
 
 def test_linear_stops_at_every_break(back: World) -> None:
     ended = integrate(back, "run", "--strategy", "linear")
     assert (ended["code"], ended["bad"], ended["smoke_tests"]) == (7, back.commits["culprit"], 0)
-    assert integrate(back, "report")["together"] == [*ended["report"]["together"]]
-    assert ended["report"]["together"] == (f"Upstream undoes it in {back.commits['revert'][:12]}: not tested.",)
+    assert integrate(back, "report")["together"] == ended["report"]["together"]
+    assert ended["report"]["together"] == [f"Upstream undoes it in {back.commits['revert'][:12]}: not tested."]
 
 
 # -- It broke. Now what? -----------------------------------------------------------------------------------------------
