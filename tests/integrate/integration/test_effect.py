@@ -18,7 +18,7 @@ from mlir_release.integrate.deliver.branch import carry, drop, start
 from mlir_release.integrate.deliver.deliver import pull_request_text
 from mlir_release.integrate.deliver.land import land
 from mlir_release.integrate.patches.ledger import as_trailer, carried, remembered
-from mlir_release.integrate.patches.patches import Stack, fates, rebase
+from mlir_release.integrate.patches.patches import Stack, add_patch, fates, rebase
 from mlir_release.integrate.walk.roll import begin, look
 from mlir_release.integrate.walk.rounds import plan_round
 from mlir_release.integrate.walk.together import JointWalk
@@ -318,6 +318,20 @@ def test_each_documented_reaction_works_where_a_walk_has_stopped(
         return
     ended = integrate(world, "run")
     assert (ended["code"], ended.get("outcome")) == (0, "head"), ended
+
+
+@pytest.mark.parametrize(
+    ("tip", "commit", "revert", "error"),
+    [(1, 1, False, "nothing-to-do"), (0, 1, True, "nothing-to-do"), (0, 2, False, "patch-conflict"),
+     (0, 3, False, "revision-unsuitable")],
+    ids=["picked already", "not there to be reverted", "on another change", "a merge"],
+)  # fmt: skip
+def test_what_can_not_be_carried_is_refused(tmp_path: Path, tip: int, commit: int, revert: bool, error: str) -> None:
+    up = Upstream(tmp_path / "upstream.git")
+    for content in (b"1\n", b"2\n"):
+        up.add({"a": content}, "Change a\n")
+    line = [*up.line, commit_files(up.git, up.line[2], {}, "Merge\n", WHO, parents=up.line[1:3])]
+    refused(lambda: add_patch(up.git, line[tip], line[commit], revert=revert, ledger={}, signature=WHO), error)
 
 
 @pytest.mark.parametrize("repository", ["llvm/llvm-project", "openxla/xla"])
