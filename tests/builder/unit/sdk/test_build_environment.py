@@ -193,8 +193,8 @@ def test_the_first_process_of_a_container_passes_interrupts_on(tmp_path: Path) -
     """The container's script, run here: the build is interrupted, ends its own way, and counts are kept."""
     program = tmp_path / "build.py"
     program.write_text(
-        "import signal, sys, time\n"
-        "def end(*_): print('interrupted', flush=True); time.sleep(0.3); sys.exit(7)\n"
+        "import os, signal, sys, time\n"
+        "def end(*_): os.write(1, b'interrupted\\n'); time.sleep(0.3); sys.exit(7)\n"  # print may be at work
         "signal.signal(signal.SIGINT, end)\n"
         "print('begun', flush=True)\n"
         "time.sleep(60)\n"
