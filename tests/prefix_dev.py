@@ -10,8 +10,9 @@ import hashlib
 import json
 import sys
 from email.parser import BytesParser
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+
+from tests.loopback import Loopback, Quiet
 
 #: What a job of GitHub's has in its environment, and what it becomes.
 OF_THE_JOB, IDENTITY, OF_SOME_MINUTES = "of-the-job", "identity", "of-some-minutes"
@@ -19,7 +20,7 @@ OF_THE_JOB, IDENTITY, OF_SOME_MINUTES = "of-the-job", "identity", "of-some-minut
 _UPLOAD = "/api/v1/upload/"
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(Quiet):
     """GitHub's endpoint for a job's identity, and prefix.dev's for tokens and packages."""
 
     folder: Path
@@ -31,11 +32,11 @@ class Handler(BaseHTTPRequestHandler):
             names = (path.name for path in sorted(self.folder.glob(f"{channel}/*.conda")))
             records = {name: record for name in names if (record := self._record(channel, name))["subdir"] == subdir}
             answer = json.dumps({"info": {"subdir": subdir}, "packages": {}, "packages.conda": records}).encode()
-            self._answer(200 if (self.folder / channel).is_dir() else 404, answer)
+            self.answer(200 if (self.folder / channel).is_dir() else 404, answer)
             return
         # The library's audience is the server's name: prefix.dev for its own.
         right = self.path.endswith("audience=127.0.0.1") and self.headers["Authorization"] == f"Bearer {OF_THE_JOB}"
-        self._answer(200 if right else 400, json.dumps({"value": IDENTITY}).encode())
+        self.answer(200 if right else 400, json.dumps({"value": IDENTITY}).encode())
 
     def _record(self, channel: str, name: str) -> dict[str, str]:
         content = (self.folder / channel / name).read_bytes()
@@ -49,9 +50,9 @@ class Handler(BaseHTTPRequestHandler):
         body = self._chunks() if chunked else self.rfile.read(int(self.headers["Content-Length"]))
         if self.path == "/api/oidc/mint_token":
             trusted = json.loads(body) == {"token": IDENTITY} and not (self.folder / "untrusted").exists()
-            self._answer(200 if trusted else 403, OF_SOME_MINUTES.encode())
+            self.answer(200 if trusted else 403, OF_SOME_MINUTES.encode())
         elif not self.path.startswith(_UPLOAD) or self.headers["Authorization"] != f"Bearer {OF_SOME_MINUTES}":
-            self._answer(401, b"")
+            self.answer(401, b"")
         else:
             head = f"Content-Type: {self.headers['Content-Type']}\r\n\r\n".encode()
             (part,) = (one for one in BytesParser().parsebytes(head + body).walk() if one.get_filename())
@@ -60,7 +61,7 @@ class Handler(BaseHTTPRequestHandler):
             if not known:
                 path.parent.mkdir(exist_ok=True)
                 path.write_bytes(bytes(part.get_payload(decode=True)))
-            self._answer(409 if known else 201, b"")
+            self.answer(409 if known else 201, b"")
 
     def _chunks(self) -> bytes:
         found = b""
@@ -70,18 +71,9 @@ class Handler(BaseHTTPRequestHandler):
         self.rfile.readline()
         return found
 
-    def _answer(self, code: int, body: bytes) -> None:
-        self.send_response(code)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Nothing."""
-
 
 if __name__ == "__main__":
     Handler.folder = Path(sys.argv[1])
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        print(f"http://127.0.0.1:{server.server_port}", flush=True)
-        server.serve_forever()
+    server = Loopback(Handler)
+    print(server.url, flush=True)
+    server.serve_forever()

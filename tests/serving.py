@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.server
 import subprocess
 import sys
-import threading
 import time
 import urllib.request
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from dataclasses import dataclass, field
 from json import dumps
 from typing import TYPE_CHECKING, Any
 
+from tests.loopback import Loopback, Quiet
 from tests.wheel_factory import pack
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Served:
 def serve(folder: Path, *, json: bool = False) -> Iterator[Served]:
     """Serve ``folder``; with ``json``, folders that have an index.json answer with it to those who accept it."""
 
-    class Handler(http.server.SimpleHTTPRequestHandler):
+    class Handler(Quiet, http.server.SimpleHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def __init__(self, *args: Any) -> None:
@@ -70,19 +70,9 @@ def serve(folder: Path, *, json: bool = False) -> Iterator[Served]:
             served.requests.append((self.path, code, 0))
             super().send_error(code, *args, **options)
 
-        def log_message(self, *args: Any) -> None:
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    served = Served(url=f"http://127.0.0.1:{server.server_port}")
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
+    with Loopback(Handler) as server:
+        served = Served(url=server.url)
         yield served
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def make_stub(folder: Path) -> Path:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import shutil
-import threading
 from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,6 +14,7 @@ from mlir_release.ground.git.trees import merge_commits
 from tests.attacks.hostile_mirror import run
 from tests.attacks.hostile_repository import SECRETS, Program, configure, git, lose, make_program, promise
 from tests.integrate.integration import miniature
+from tests.loopback import Loopback, Quiet
 from tests.refusals import refused
 
 if TYPE_CHECKING:
@@ -63,22 +62,12 @@ def folder(tmp_path: Path, program: Program) -> Path:
 
 @contextmanager
 def asking_for_a_password() -> Iterator[str]:
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Quiet):
         def do_GET(self) -> None:
-            self.send_response(401)
-            self.send_header("WWW-Authenticate", "Basic realm=x")
-            self.send_header("Content-Length", "0")
-            self.end_headers()
+            self.answer(401, headers={"WWW-Authenticate": "Basic realm=x"})
 
-        def log_message(self, *args: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}/x"
-        finally:
-            server.shutdown()
+    with Loopback(Handler) as server:
+        yield f"{server.url}/x"
 
 
 def owing(folder: Path, url: str) -> None:

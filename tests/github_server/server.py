@@ -9,7 +9,6 @@ import time
 from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import format_datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -31,6 +30,7 @@ from tests.github_server.pages import Pages
 from tests.github_server.records import Answer, Dispatch, Fault, Record, refuse
 from tests.github_server.routes import ROUTES, Call
 from tests.github_server.world import Repository
+from tests.loopback import Loopback, Quiet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -104,18 +104,17 @@ class GitHubServer:
         self._last_id = 0
         self.pages = Pages(self)
         self.results: ResultsService | None = None  #: where artifacts are, if actions put any there
-        self._http = _Http(("127.0.0.1", port), type("Handler", (_Handler,), {"github": self}))
-        self.url = f"http://127.0.0.1:{self._http.server_address[1]}"
-        self.storage = f"http://localhost:{self._http.server_address[1]}/storage"  # another host, as GitHub's is
+        self._http = Loopback(type("Handler", (_Handler,), {"github": self}), port)
+        self.url = self._http.url
+        self.storage = f"http://localhost:{self._http.server_port}/storage"  # another host, as GitHub's is
         self.api_url = self.url + API
 
     def __enter__(self) -> GitHubServer:
-        threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+        self._http.__enter__()
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
-        self._http.shutdown()
-        self._http.server_close()
+        self._http.__exit__(kind)
         if self.contract is not None:
             HELD.update(r.operation for r in self.requests if r.operation and r.status < 400 and r.agent == _TOOLKIT)
         if kind is None:
@@ -213,18 +212,10 @@ def _contract() -> contract.Contract | None:
         return None
 
 
-class _Http(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 128  # of many clients at once, none is turned away because the machine is slow
-
-
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Quiet):
     github: GitHubServer
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True  # headers and body are two writes: the second must not wait for an answer
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
 
     def do_GET(self) -> None:
         self._serve()

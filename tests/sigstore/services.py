@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import base64
 import json
-import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import jwt
 from cryptography import x509
 
+from tests.loopback import Loopback, Quiet
 from tests.sigstore.instance import MadeSigstore, workflow_claims
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ class Services:
         }
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Quiet):
     protocol_version = "HTTP/1.1"
     services: Services
 
@@ -102,32 +101,18 @@ class _Handler(BaseHTTPRequestHandler):
         return bool(status)
 
     def _answer(self, status: int, data: Any) -> None:
-        body = json.dumps(data).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *args: Any) -> None:
-        pass
+        self.answer(status, json.dumps(data).encode(), {"Content-Type": "application/json"})
 
 
 @contextmanager
 def serve_sigstore(folder: Path, *, made: MadeSigstore | None = None, port: int = 0) -> Iterator[Services]:
     """Serve an instance; ``folder`` gets its ``trust-config.json`` and its ``trusted-root.json``."""
     handler = type("Handler", (_Handler,), {})
-    server = ThreadingHTTPServer(("127.0.0.1", port), handler)
-    services = Services(made or MadeSigstore(), f"http://127.0.0.1:{server.server_port}", folder.resolve())
+    server = Loopback(handler, port)
+    services = Services(made or MadeSigstore(), server.url, folder.resolve())
     handler.services = services  # type: ignore[attr-defined]
     folder.mkdir(parents=True, exist_ok=True)
     services.trusted_root.write_text(json.dumps(services.made.trusted_root()))
     (folder / "trust-config.json").write_text(json.dumps(services.made.client_config(services.url)))
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-    thread.start()
-    try:
+    with server:
         yield services
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

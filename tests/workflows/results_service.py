@@ -13,9 +13,10 @@ import itertools
 import json
 import re
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import parse_qs, urlsplit
+
+from tests.loopback import Loopback, Quiet
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,19 +44,16 @@ class ResultsService:
         class Bound(_Handler):
             results = service
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Bound)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._server = Loopback(Bound)
+        self.url = self._server.url
 
     def __enter__(self) -> ResultsService:
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._thread.start()
+        self._server.__enter__()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+    def __exit__(self, kind: object, *_: object) -> None:
+        self._server.__exit__(kind)
 
     def environment(self, run: int) -> dict[str, str]:
         """What a runner gives to the actions of a run."""
@@ -141,12 +139,9 @@ class ResultsService:
         return {"ok": False}
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Quiet):
     protocol_version = "HTTP/1.1"
     results: ClassVar[ResultsService]
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Nothing."""
 
     def _say(self, status: int, body: bytes = b"", **headers: str) -> None:
         self.send_response(status)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-import threading
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.integrate.integration import miniature
+from tests.loopback import Loopback, Quiet
 from tests.refusals import refused
 
 if TYPE_CHECKING:
@@ -87,31 +86,18 @@ class Served:
 def _serving() -> Iterator[Served]:
     served = Served()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Quiet):
         def do_GET(self) -> None:
             served.asked.append(self.path)
             if self.path in served.redirects:
-                self.send_response(302)
-                self.send_header("Location", served.redirects[self.path])
-                self.end_headers()
+                self.answer(302, headers={"Location": served.redirects[self.path]})
                 return
             content = served.find(self.path)
-            self.send_response(404 if content is None else 200)
-            self.send_header("Content-Length", str(len(content or b"")))
-            self.end_headers()
-            self.wfile.write(content or b"")
+            self.answer(404 if content is None else 200, content or b"")
 
-        def log_message(self, *_: Any) -> None:
-            """Not here."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        served.url = f"http://127.0.0.1:{server.server_port}"
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield served
-        finally:
-            server.shutdown()
+    with Loopback(Handler) as server:
+        served.url = server.url
+        yield served
 
 
 @pytest.fixture(name="served")

@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import threading
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -22,6 +20,7 @@ from mlir_release.integrate.tables import AlsoTable, UpstreamTable
 from tests.integrate.integration.in_process import invoke
 from tests.integrate.integration.miniature import git
 from tests.integrate.integration.shapes import OTHER, SHAPES, Shape
+from tests.loopback import Loopback, Quiet
 from tests.refusals import refused
 
 if TYPE_CHECKING:
@@ -210,7 +209,7 @@ def upstream(folder: Path) -> list[str]:
 def serving(source: Path, commits: list[str]) -> Iterator[str]:
     """A server that has each commit's archive, and a page of wheels of all commits."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Quiet):
         def do_GET(self) -> None:
             commit = re.search("[0-9a-f]{40}", self.path)
             names = [f"mlir_python_bindings-202609{10 + index}+{each[:9]}" for index, each in enumerate(commits)]
@@ -218,18 +217,10 @@ def serving(source: Path, commits: list[str]) -> Iterator[str]:
             if commit:
                 packed = ["git", "-C", str(source), "archive", "--format=tar.gz", commit[0]]
                 content = subprocess.run(packed, check=True, capture_output=True).stdout
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+            self.answer(200, content)
 
-        def log_message(self, *_: Any) -> None:
-            """Not here."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with Loopback(Handler) as server:
+        yield server.url
 
 
 WALKS = [(shape, title) for shape in SHAPES for title in shape.pins]

@@ -9,8 +9,6 @@ import subprocess
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,6 +21,7 @@ from mlir_release.integrate.deliver.deliver import notify
 from mlir_release.integrate.open import open_project
 from mlir_release.integrate.report import WalkEnd, WalkReport
 from tests.integrate.integration import miniature
+from tests.loopback import Loopback, Quiet
 from tests.refusals import refused
 
 if TYPE_CHECKING:
@@ -47,27 +46,15 @@ class Service:
 
 @contextmanager
 def listening() -> Iterator[Service]:
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Quiet):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             made.posts.append((self.path, self.headers["Content-Type"], body))
-            self.send_response(403 if made.refusing and made.refusing in self.path else 200)
-            self.send_header("Content-Length", "2")
-            self.end_headers()
-            self.wfile.write(b"ok")
+            self.answer(403 if made.refusing and made.refusing in self.path else 200, b"ok")
 
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        made = Service(f"127.0.0.1:{server.server_address[1]}")
-        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield made
-        finally:
-            server.shutdown()
-            thread.join()
+    with Loopback(Handler) as server:
+        made = Service(server.url.removeprefix("http://"))
+        yield made
 
 
 @pytest.fixture(name="service")

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import socket
-import threading
 import time
 from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import BytesIO
 from threading import Thread
 from typing import TYPE_CHECKING
@@ -17,6 +15,7 @@ import requests
 
 from mlir_release.ground.errors import MachineError, VerificationError
 from mlir_release.ground.storage.download import download, receive
+from tests.loopback import Loopback, Quiet
 from tests.refusals import refused
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ def server(*answers: tuple[int, bytes, int]) -> Iterator[tuple[str, list[str]]]:
     asked: list[str] = []
     left = iter(answers)
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Quiet):
         def do_GET(self) -> None:
             asked.append(self.path)
             status, body, length = next(left)
@@ -47,17 +46,8 @@ def server(*answers: tuple[int, bytes, int]) -> Iterator[tuple[str, list[str]]]:
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, *args: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
-        thread = threading.Thread(target=http.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{http.server_port}/file", asked
-        finally:
-            http.shutdown()
-            thread.join()
+    with Loopback(Handler) as http:
+        yield f"{http.url}/file", asked
 
 
 GOOD = (200, CONTENT, len(CONTENT))

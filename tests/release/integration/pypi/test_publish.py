@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import http.server
 import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
-import threading
 import tomllib
 import urllib.error
 import urllib.request
@@ -35,6 +33,7 @@ from mlir_release.release.pypi.publish import Destination, publish_to_index
 from mlir_release.release.transaction.publish import publish
 from mlir_release.release.transaction.upload import upload
 from tests.disturbed_forge import DisturbedForge
+from tests.loopback import Loopback, Quiet
 from tests.refusals import refused
 from tests.release.integration.signed_stage import signed_stage
 from tests.release_stage import Stage, make_stage
@@ -400,7 +399,7 @@ def gate(
     """
     count = 0
 
-    class Handler(http.server.BaseHTTPRequestHandler):
+    class Handler(Quiet):
         def do_GET(self) -> None:
             self.forward(None)
 
@@ -426,27 +425,10 @@ def gate(
                 with error:
                     status, content, kind = error.code, error.read(), error.headers["Content-Type"]
             done()
-            try:
-                self.send_response(status)
-                self.send_header("Content-Type", kind)
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-            except OSError:
-                self.close_connection = True  # who asked was killed
+            self.answer(status, content, {"Content-Type": kind})
 
-        def log_message(self, *args: Any) -> None:
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with Loopback(Handler) as server:
+        yield f"{server.url}/"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="NOT TRIED: processes are killed by their group")
