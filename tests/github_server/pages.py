@@ -53,6 +53,6 @@ class Pages:
         return Answer(200, content, headers | {"Content-Type": kind or "application/octet-stream"})
 
     def _read(self, path: str) -> bytes | None:
-        owner, name, rest = path.removeprefix("/pages/").split("/", 2)
+        *repository, rest = path.removeprefix("/pages/").split("/", 2)
         file = rest + "index.html" if rest.endswith("/") or not rest else rest
-        return self._deployed.get(f"{owner}/{name}", {}).get(file)
+        return self._deployed.get("/".join(repository), {}).get(file)
