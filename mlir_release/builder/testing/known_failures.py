@@ -40,6 +40,17 @@ class Situation:
     provider: str = ""  #: where the SDK comes from (``debian``, ``source``, …)
     platform: Platform | None = None  #: that the SDK is for
 
+    @classmethod
+    def of(cls, info: SdkInfo, *, python: str = "", profile: str = "") -> Situation:
+        """That of an SDK, or of a wheel made with it."""
+        return cls(
+            llvm_version=info.llvm_version,
+            python=python,
+            profile=profile,
+            provider=info.provider,
+            platform=info.platform,
+        )
+
 
 class KnownFailure(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One entry."""

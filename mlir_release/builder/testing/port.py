@@ -5,10 +5,10 @@ The names are those of :attr:`~mlir_release.ground.llvm.projects.Project.suites`
 If it is, it is what is run once that has passed, in the same environment.
 Tests that are known to fail are listed in ``known_failures.toml`` (:mod:`mlir_release.builder.testing.known_failures`).
 
-``tests/smoke.py PROFILE [EXPECTED]`` runs in the interpreter under test, even the oldest CPython that there are wheels
-for. For each of its checks it prints a line of JSON: ``{"name": …, "ok": …, "message": …, "seconds": …}``; the last has
-the name ``end``. Its exit code is 1 if a check failed. ``EXPECTED`` is JSON, too: what ``_release.json`` of the package
-must say.
+``tests/smoke.py PROFILE [EXPECTED [KNOWN…]]`` runs in the interpreter under test, even the oldest CPython that there
+are wheels for. For each of its checks it prints a line of JSON: ``{"name": …, "ok": …, "message": …, "seconds": …}``;
+the last has the name ``end``. ``EXPECTED`` is JSON, too: what ``_release.json`` of the package must say. Its exit code
+is 1 if a check failed that is none of ``KNOWN``, names or shell patterns: cibuildwheel sees nothing else of it.
 """
 
 from __future__ import annotations
@@ -74,14 +74,7 @@ class SuiteSubject:
 
     def situation(self) -> Situation:
         """As the known failures tell situations apart."""
-        info = self.sdk.info
-        return Situation(
-            llvm_version=info.llvm_version,
-            python=self.python_version,
-            profile=self.profile,
-            provider=info.provider,
-            platform=info.platform,
-        )
+        return Situation.of(self.sdk.info, python=self.python_version, profile=self.profile)
 
 
 @dataclass(frozen=True, kw_only=True)

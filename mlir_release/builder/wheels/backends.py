@@ -40,6 +40,7 @@ class BuildJob:
     python: Python
     project: Path  #: the staged project
     smoke: Path  #: the smoke test of the wheel
+    known: tuple[str, ...] = ()  #: names or patterns of its checks that are known to fail
     profile: str
     workdir: Path  #: folder of this build, emptied before it; the same path each time, so that compiler caches hit
     cache: Path  #: folder that builds share, with environments and the compiler cache

@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from packaging.utils import parse_wheel_filename
 
+from mlir_release.builder.model.suites import SMOKE
 from mlir_release.builder.sdk.progress import NO_SPACE
+from mlir_release.builder.testing.known_failures import Situation, load
 from mlir_release.builder.tools.build_tools import BUILD_TOOLS
 from mlir_release.builder.tools.containers import find_engine, image_name, unusable, why_unusable
 from mlir_release.builder.tools.ninja import Pace, read_course
@@ -290,11 +292,18 @@ def _build_one(
         paces[python.tag] = pace = Pace(log, memory=_course_file(request, cache), first=first)
         staged = replace(for_python(request, python), floor=backend.floor(request.floor))
         filled = fill_in(staged)
+        situation = Situation.of(request.sdk.info, python=python.short_version, profile=request.profile)
         job = BuildJob(
             sdk=request.sdk,
             python=python,
             project=stage(staged, workdir / "project"),
             smoke=request.project.smoke,
+            known=tuple(
+                name
+                for entry in load(request.project.known_failures)
+                if entry.suite == SMOKE and entry.holds(situation)
+                for name in entry.tests
+            ),
             requirements=(*BUILD_TOOLS, *filled["build-system"]["requires"]),
             dependencies=tuple(filled["project"]["dependencies"]),
             profile=request.profile,

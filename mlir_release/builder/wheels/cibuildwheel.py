@@ -114,9 +114,10 @@ def configuration(job: BuildJob, engine: Engine | None, image: str, wheelhouse: 
     import tomli_w
 
     arch = job.sdk.info.platform.arch
+    known = "".join(f' "{name}"' for name in job.known)  # quoted as every system's shell takes it
     common: dict[str, Any] = {
         "build-frontend": {"name": "build", "args": ["--no-isolation"]},
-        "test-command": f"python -I {{project}}/{job.smoke.name} {job.profile}",
+        "test-command": f"python -I {{project}}/{job.smoke.name} {job.profile} {{}}{known}",
         "audit-command": "",
         # cibuildwheel's own tools, which are not fetched beforehand, come from the wheelhouse in any version.
         "dependency-versions": "latest",

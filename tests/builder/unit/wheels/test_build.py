@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import json
 import shutil
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -9,9 +11,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 from packaging.version import Version
 
+from mlir_release.builder.projects import clang
 from mlir_release.builder.projects.mlir import PROJECT
 from mlir_release.builder.wheels import build, jobserver
 from mlir_release.builder.wheels.backends import BuildBackend, BuildJob, build_variables
@@ -29,6 +33,7 @@ from tests.wheel_factory import make_wheel
 
 if TYPE_CHECKING:
     from mlir_release.builder.sdk.info import Sdk
+    from mlir_release.ground.llvm.projects import Project
 
 PYTHONS = [
     Python(cpython=CPython(3, minor), version=f"3.{minor}.1", executable=Path(f"/x/python3.{minor}"))
@@ -114,8 +119,6 @@ def test_a_wheel_for_each_cpython_in_the_order_asked_for(
 
 
 def test_each_project_is_staged_for_its_cpython(request_: WheelRequest, backend: FakeBackend, tmp_path: Path) -> None:
-    import json
-
     build_all(backend, request_, PYTHONS[:2], tmp_path)
     targets = {
         job.python.tag: json.loads((job.project / "mlir" / "_release.json").read_text())["target"]
@@ -125,6 +128,26 @@ def test_each_project_is_staged_for_its_cpython(request_: WheelRequest, backend:
     assert for_python(
         request_, Python(cpython=CPython(3, 13, True), version="3.13.0", executable=Path())
     ).target.endswith("-cp313t")
+
+
+@pytest.mark.parametrize(("version", "known"), [("22.1.8", ("context_left_entered",)), ("23.1.1", ())])
+def test_the_test_of_a_build_is_told_what_is_known_to_fail(
+    request_: WheelRequest, backend: FakeBackend, tmp_path: Path, version: str, known: tuple[str, ...]
+) -> None:
+    """It runs before the suites, whose results are judged: where nothing told it, no wheel of LLVM 22 was built."""
+    info = msgspec.structs.replace(request_.sdk.info, llvm_version=version)
+    build_all(backend, replace(request_, sdk=replace(request_.sdk, info=info)), PYTHONS[:1], tmp_path)
+    assert [job.known for job in backend.jobs] == [known]
+
+
+@pytest.mark.parametrize("project", [PROJECT, clang.PROJECT], ids=lambda project: project.name)
+def test_a_smoke_test_ends_well_if_what_fails_is_known(project: Project) -> None:
+    """Python without its site-packages has no bindings: the checks fail."""
+    command = [sys.executable, "-I", "-S", project.smoke, next(iter(project.profiles)), "{}"]
+    for known, code in (((), 1), (("import",), 1), (("*",), 0)):
+        done = subprocess.run([*command, *known], capture_output=True, text=True, check=False)
+        first, *_, last = map(json.loads, done.stdout.splitlines())
+        assert (done.returncode, first["ok"], last["name"]) == (code, False, "end"), done.stderr
 
 
 def test_side_by_side_within_the_plan(
