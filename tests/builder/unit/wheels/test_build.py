@@ -143,7 +143,7 @@ def test_the_test_of_a_build_is_told_what_is_known_to_fail(
 @pytest.mark.parametrize("project", [PROJECT, clang.PROJECT], ids=lambda project: project.name)
 def test_a_smoke_test_ends_well_if_what_fails_is_known(project: Project) -> None:
     """Python without its site-packages has no bindings: the checks fail."""
-    command = [sys.executable, "-I", "-S", project.smoke, next(iter(project.profiles)), "{}"]
+    command: list[str | Path] = [sys.executable, "-I", "-S", project.smoke, next(iter(project.profiles)), "{}"]
     for known, code in (((), 1), (("import",), 1), (("*",), 0)):
         done = subprocess.run([*command, *known], capture_output=True, text=True, check=False)
         first, *_, last = map(json.loads, done.stdout.splitlines())
