@@ -122,6 +122,12 @@ def load(path: Path) -> tuple[KnownFailure, ...]:
         ) from None
 
 
+def listed(suite: str, situation: Situation, entries: Iterable[KnownFailure]) -> list[tuple[KnownFailure, str]]:
+    """The names or patterns of a suite's tests that are known to fail there, each with its entry."""
+    relevant = [entry for entry in entries if entry.suite == suite and entry.holds(situation)]
+    return [(entry, pattern) for entry in relevant for pattern in entry.tests]
+
+
 def judge(
     results: Sequence[TestResult], suite: str, situation: Situation, entries: Iterable[KnownFailure]
 ) -> tuple[TestResult, ...]:
@@ -130,12 +136,11 @@ def judge(
     An entry that names no test of the suite becomes a failure of its own, so that the list cannot rot. A test that is
     unsupported here stays unsupported, listed or not.
     """
-    relevant = [entry for entry in entries if entry.suite == suite and entry.holds(situation)]
-    listed = [(entry, pattern) for entry in relevant for pattern in entry.tests]
+    known_here = listed(suite, situation, entries)
     judged: list[TestResult] = []
     used: set[str] = set()
     for result in results:
-        found = [(entry, pattern) for entry, pattern in listed if fnmatchcase(result.name, pattern)]
+        found = [(entry, pattern) for entry, pattern in known_here if fnmatchcase(result.name, pattern)]
         used.update(pattern for _, pattern in found)
         known = found[0][0] if found else None
         if known and result.outcome is TestOutcome.FAIL:
@@ -145,7 +150,7 @@ def judge(
             message = f"it passes, but is on the list of known failures: {why}; take it off the list"
             result = replace(result, outcome=TestOutcome.UNEXPECTED_PASS, message=message)
         judged.append(result)
-    for entry, pattern in listed:
+    for entry, pattern in known_here:
         if pattern not in used:
             message = f"the list of known failures names {pattern!r} ({entry.reason}), but there is no such test"
             judged.append(TestResult(name=pattern, outcome=TestOutcome.FAIL, message=message))

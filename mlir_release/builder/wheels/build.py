@@ -20,7 +20,7 @@ from packaging.utils import parse_wheel_filename
 
 from mlir_release.builder.model.suites import SMOKE
 from mlir_release.builder.sdk.progress import NO_SPACE
-from mlir_release.builder.testing.known_failures import Situation, load
+from mlir_release.builder.testing.known_failures import Situation, listed, load
 from mlir_release.builder.tools.build_tools import BUILD_TOOLS
 from mlir_release.builder.tools.containers import find_engine, image_name, unusable, why_unusable
 from mlir_release.builder.tools.ninja import Pace, read_course
@@ -298,12 +298,7 @@ def _build_one(
             python=python,
             project=stage(staged, workdir / "project"),
             smoke=request.project.smoke,
-            known=tuple(
-                name
-                for entry in load(request.project.known_failures)
-                if entry.suite == SMOKE and entry.holds(situation)
-                for name in entry.tests
-            ),
+            known=tuple(name for _, name in listed(SMOKE, situation, load(request.project.known_failures))),
             requirements=(*BUILD_TOOLS, *filled["build-system"]["requires"]),
             dependencies=tuple(filled["project"]["dependencies"]),
             profile=request.profile,
