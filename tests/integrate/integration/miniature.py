@@ -103,7 +103,7 @@ class Upstream:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        subprocess.run(["git", "init", "-q", "--bare", "-b", "main", str(path)], check=True)
+        subprocess.run(["git", "init", "-q", "--bare", "--template=", "-b", "main", str(path)], check=True)
         self.state = {"scale": "scale", "point": "x", "add": "+", "last": "last", "broken": False, "extra": "a + 1"}
         self.state["bug"] = "7"
         self.commits: dict[str, str] = {}
@@ -341,9 +341,12 @@ def finish(root: Path, up: Upstream, base: str, *, carrier: str, patched: bool) 
     """The world's other repositories, once the upstream has its history; the downstream's pin is ``base``."""
     up.flush()
     for name in ("fork.git", "origin.git"):
-        subprocess.run(["git", "init", "-q", "--bare", "-b", "main", str(root / name)], check=True)
+        subprocess.run(["git", "init", "-q", "--bare", "--template=", "-b", "main", str(root / name)], check=True)
     world = World(root, up.commits, up.affecting)
     _downstream(world, base, carrier=carrier, patched=patched)
+    for head in root.rglob("HEAD"):  # a pack is copied faster than a thousand objects
+        if (head.parent / "objects").is_dir():
+            git(head.parent, "repack", "-a", "-d", "-q")
     (root / "world.json").write_text(json.dumps({"commits": world.commits, "affecting": world.affecting}))
     return world
 
@@ -353,11 +356,11 @@ def _downstream(world: World, base: str, *, carrier: str, patched: bool) -> None
     git(root, "init", "-q", "downstream", env=env)
     checkout = world.checkout
     git(checkout, "remote", "add", "origin", f"{URL}origin.git", env=env)
-    work = root / "patching"
-    git(root, "clone", "-q", f"{URL}upstream.git", str(work), env=env)
-    git(work, "switch", "-q", "--detach", base, env=env)
     pin = base
     if patched:
+        work = root / "patching"
+        git(root, "clone", "-q", f"{URL}upstream.git", str(work), env=env)
+        git(work, "switch", "-q", "--detach", base, env=env)
         (work / "mlir/notes.txt").write_text("our notes\n")
         git(work, "add", "mlir/notes.txt", env=env)
         message = "Keep notes\n\nCarried-Kind: local\nCarried-Why: we read them"
@@ -366,6 +369,7 @@ def _downstream(world: World, base: str, *, carrier: str, patched: bool) -> None
         git(work, "cherry-pick", "-x", world.commits["needed"], env=env)
         git(work, "push", "-q", f"{URL}fork.git", "HEAD:refs/heads/downstream-llvm", env=env)
         pin = git(work, "rev-parse", "HEAD", env=env)
+        shutil.rmtree(work)
     if carrier == "submodule":
         git(checkout, "submodule", "--quiet", "add", f"{URL}upstream.git", "third_party/llvm", env=env)
         inner = checkout / "third_party/llvm"
