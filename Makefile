@@ -79,7 +79,8 @@ ifdef ROOM
 test: setup-tests
 	$(PYTEST) $(if $(filter seams,$(ROOM)),$(SEAMS),tests/$(ROOM)) $(ARGS)
 else
-test: setup-tests lint types
+test: setup-tests
+	@$(MAKE) --no-print-directory --jobs=2 lint types
 	$(PYTEST) -m "not slow and not rest" $(EVERYTHING) $(ARGS)
 endif
 
