@@ -25,7 +25,7 @@ from mlir_release.release.model.matrix import Matrix
 from tests.builder.pretence import have_debian, have_no_forge, list_packages
 from tests.prefix_factory import VERSION, make_prefix, make_source
 from tests.refusals import refused
-from tests.release.unit.model.test_assertions import with_assertions
+from tests.release.unit.model.test_targets import with_assertions
 
 if TYPE_CHECKING:
     from pathlib import Path

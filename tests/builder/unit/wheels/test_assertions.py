@@ -14,7 +14,7 @@ from mlir_release.builder.wheels.stage import stage
 from mlir_release.ground.errors import UsageError
 from mlir_release.release.model.matrix import Matrix
 from tests.prefix_factory import make_sdk
-from tests.release.unit.model.test_assertions import with_assertions
+from tests.release.unit.model.test_targets import with_assertions
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -23,7 +23,7 @@ from mlir_release.release.transaction.assets import read_wheel
 from tests.prefix_factory import make_sdk
 from tests.refusals import refused
 from tests.regalloc_factory import INSIDE, add_advisor, make_model
-from tests.release.unit.model.test_regalloc_targets import with_model
+from tests.release.unit.model.test_targets import with_model
 from tests.wheel_factory import make_wheel
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from mlir_release.release.model.matrix import Matrix
 from mlir_release.release.pypi.project import PROJECT_LIMIT, IndexFile, IndexProject, publishers
 from tests.healthy import WELL, asked
 from tests.memory_forge import MemoryForge
-from tests.release.unit.model.test_on_pypi import targets as named_targets
+from tests.release.unit.model.test_targets import with_names
 from tests.serving import pypi as serve_pypi
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def test_only_publishers_that_the_index_checked_at_github_count() -> None:
 def test_the_names_that_go_to_pypi_must_be_ours_and_the_others_are_watched(
     tmp_path: Path, name: str, pypi: list[str] | None, uploaded: set[str], watched: set[str]
 ) -> None:
-    matrix = Matrix.parse(named_targets(pypi, mlir=name))
+    matrix = Matrix.parse(with_names(pypi, mlir=name))
     variables = Names(seen={"MLIR_RELEASE_PYPI_OWNER": "us"}, complete=True)
     with serve_pypi(tmp_path, ("mlir", "mlir-core", "my-mlir"), owner="somebody", size=1) as url:
         rows = [

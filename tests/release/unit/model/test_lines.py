@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -91,11 +90,6 @@ def test_two_rows_that_make_one_wheel() -> None:
     text = make_line(make_row(), make_row())
     error = refused(lambda: MAIN.of_line("22.1", text, where="there"), "config-invalid")
     assert error.what.startswith("matrices/22.1.toml has a mistake in target mlir-linux-x86_64-cp312")
-
-
-def test_targets_of_which_a_revision_can_have_none_are_excluded() -> None:
-    matrix = MAIN.of_line("22.1", make_line(make_row(), pythons=["cp310"]), where="there")
-    assert not matrix.of_revision(replace(FACTS, minimum_python="3.11")).wheels
 
 
 @pytest.mark.parametrize("line", ["22", "22.1.8", "v22.1", "22.01", "022.1", "22.1.toml", "", "../x", "22.1\n", "٢٢.1"])

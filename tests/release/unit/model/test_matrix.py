@@ -9,13 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlir_release.ground.errors import UsageError
-from mlir_release.ground.llvm.llvm_facts import LlvmFacts
 from mlir_release.release.model.filters import FILTER_KEYS
 from mlir_release.release.model.matrix import Matrix
 from mlir_release.release.model.release_settings import TARGETS_FILE
 from mlir_release.release.model.release_tags import parse_numbered, parse_snapshot
 from tests.refusals import refused
-from tests.revision_factory import FACTS as KNOWN
+from tests.revision_factory import FACTS
 from tests.targets_factory import make_row, make_targets
 
 ROOT = Path(__file__).parents[4]
@@ -49,7 +48,7 @@ def test_the_newest_cpython_of_a_row_is_measured_and_no_release_waits_for_it(sha
     rows = (make_row(suites=["smoke", "performance"]), make_row(suites=["smoke"], pythons=["cp315"], required=False))
     matrix = Matrix.parse(make_targets(*rows, pythons=["cp312", "cp314", "cp313"]))
     if shared:
-        matrix = matrix.with_abi3(replace(KNOWN, has_stable_abi=True))
+        matrix = matrix.with_abi3(replace(FACTS, has_stable_abi=True))
     tests = {test.name: test.required for test in matrix.tests}
     assert [name for name in tests if "performance" in name] == ["performance-mlir-linux-x86_64-cp314"]
     assert not tests["performance-mlir-linux-x86_64-cp314"]
@@ -97,19 +96,11 @@ def test_weekly_configurations_are_due_on_mondays_and_in_numbered_releases(matri
     assert full(matrix.for_tag(parse_numbered("llvm-22.1.8.01")))
 
 
-FACTS = LlvmFacts(
-    version="25.1.0",
-    minimum_python="3.13",
-    binding_requirements=("nanobind>=2.9",),
-    runtime_requirements=("numpy>=2",),
-    has_stable_abi=True,
-    has_python_sources=True,
-    build_tools=(),
-)
+NEWER = replace(FACTS, version="25.1.0", minimum_python="3.13")
 
 
 def test_a_platform_whose_compiler_is_too_old_is_excluded_with_the_reason(matrix: Matrix) -> None:
-    fitting = matrix.of_revision(replace(FACTS, minimum_python="3.10", build_tools=("AppleClang>=21.0", "GNU>=14")))
+    fitting = matrix.of_revision(replace(NEWER, minimum_python="3.10", build_tools=("AppleClang>=21.0", "GNU>=14")))
     left_out = {row.wheel.runtime.name for row in fitting.excluded}
     assert left_out == {"macos-arm64", "macos-x86_64", "macos-arm64_clang", "macos-x86_64_clang"}
     assert not {"macos-arm64", "macos-x86_64"} & {runtime.name for runtime in fitting.runtimes}
@@ -117,7 +108,7 @@ def test_a_platform_whose_compiler_is_too_old_is_excluded_with_the_reason(matrix
 
 
 def test_a_cpython_older_than_a_revisions_minimum_is_excluded_with_the_reason(matrix: Matrix) -> None:
-    fitting = matrix.of_revision(FACTS)
+    fitting = matrix.of_revision(NEWER)
     assert {wheel.interpreter for wheel in fitting.wheels} == {
         "cp313", "cp314", "cp314t", "cp315", "cp315t", "py3"
     }  # fmt: skip
@@ -134,7 +125,7 @@ def test_nothing_is_excluded_where_the_facts_are_not_known(matrix: Matrix) -> No
 
 
 def test_parts_of_a_matrix_have_their_part_of_what_is_excluded(matrix: Matrix) -> None:
-    fitting = matrix.of_revision(FACTS)
+    fitting = matrix.of_revision(NEWER)
     assert [row.name for row in fitting.only("llvm=mlir-core").excluded] == [
         "mlir-core-linux-x86_64-cp311", "mlir-core-linux-x86_64-cp312",
     ]  # fmt: skip
@@ -153,7 +144,6 @@ def test_unknown_target(matrix: Matrix) -> None:
     ("old", "new", "place", "hint"),
     [
         ('profile = "host"', 'profil = "host"', "llvm.mlir", "did you mean 'profile'"),
-        ('profile = "host"', 'profile = "hots"', "llvm.mlir", "host, core, full"),
         ('profile = "host"', "", "llvm.mlir", "profile is missing"),
         ('runtime = "linux-x86_64"', 'runtime = "linux-x86"', "[[target]] number 1", "linux-x86_64"),
         ("required = true", 'required = "yes"', "[[target]] number 1", "not a bool"),
@@ -165,48 +155,37 @@ def test_unknown_target(matrix: Matrix) -> None:
         ('"cp311", ', '"cp39", ', "runtime.linux-x86_64", "3.10"),
         ('"cp311", ', '"cp312", ', "runtime.linux-x86_64", "names one twice"),
         ('profile = "host"', 'profile = "hots"', "llvm.mlir", "did you mean 'host'"),
-        ('os = "linux"', 'os = "linx"', "runtime.linux-x86_64", "did you mean 'linux'"),
         ('floor = "manylinux_2_28"', 'floor = "manylinux2014"', "runtime.linux-x86_64", "manylinux_2_28"),
         ('floor = "win_amd64"', 'floor = "manylinux_2_28"', "runtime.windows-x64", "win_amd64"),
-        ('arch = "amd64"', 'arch = "arm64"', "runtime.windows-x64", "not for arch"),
         ('arch = "amd64"', 'arch = "i386"', "runtime.windows-x64", "amd64"),
-        ('arch = "arm64"', 'arch = "riscv64"', "runtime.macos-arm64", "arm64"),
         ("[[target]]\n", "[[targets]]\n", "the top level", "did you mean 'target'"),
         ('# [release.green]', '[release.green]\ncheck = ["a"]', "release.green", "'checks'"),
         ('# [release.green]', '[release.green]\nchecks = []', "release.green", "empty"),
         ('# [release.green]', '[release.green]\nchecks = ["a"]\ndepth = 0', "release.green", "from 1"),
-        ('# [release.green]', '[release.green]\nchecks = ["a"]\ndepth = "5"', "release.green", "depth is '5', not"),
         ('# [release.green]', '[release.green]\nchecks = ["a"]\nfallback = "heed"', "release.green",
          "did you mean 'head'"),
         ('branch = "main"\n', 'branch = "main"\ndeadline = 0\n', "release", "deadline is 0, not a whole number"),
-        ('branch = "main"\n', 'branch = "main"\ndeadline = "24h"\n', "release", "deadline is '24h', not a"),
         ('branch = "main"\n', 'branch = "main"\ndeadline = true\n', "release", "deadline is True, not a whole number"),
-        ('branch = "main"\n', 'branch = "main"\ndeadline = 1.5\n', "release", "deadline is 1.5, not a whole number"),
         ('branch = "main"\n', 'branch = "main"\nsuperseded-after = 8761\n', "release",
          "superseded-after is 8761, not a whole number of hours from 1 to 8760"),
         ('branch = "main"\n', 'branch = "main"\nlinked-days = 0\n', "release",
          "linked-days is 0, not a whole number of days from 1 to"),
-        ('branch = "main"\n', 'branch = "main"\npypi-candidates = "yes"\n', "release",
-         "pypi-candidates is not a boolean (true or false)"),
         ('\nbranch = "main"\n', '\nbranch = "main"\npins = "main"\n', "release", "pins is 'main', as branch is"),
         ('\nbranch = "main"\n', '\nbranch = "snapshots"\n', "release", "pins is 'snapshots', as branch is"),
         ('\nbranch = "main"\n', '\nbranch = "main"\npins = "a..b"\n', "release", "no plain name of a branch"),
         ('\nbranch = "main"\n', '\nbranch = "main"\npins = "-f"\n', "release", "no plain name of a branch"),
         ('\nbranch = "main"\n', '\nbranch = "main"\npins = "pins.lock"\n', "release", "no plain name of a branch"),
-        ('branch = "main"\n', 'branch = "main"\nsuperseded_after = 72\n', "release", "did you mean 'superseded-after'"),
         ('[requires.numpy]', "[requires]\nml-dtypes = '<3'\n[requires.numpy]", "requires", "ml-dtypes is not a table"),
         ('reason = "no NumPy', '# "', "requires.numpy", "reason is missing"),
         ('reason = "no NumPy', 'reason = " ', "requires.numpy", "not a reason on one line"),
         ('specifier = "<3"', 'specifier = "3"', "requires.numpy", "specifier is '3', which is not a version specifier"),
         ('specifier = "<3"', 'specifier = ""', "requires.numpy", "specifier is empty"),
         ("schema = 1", "schema = 2", "the top level", "schema is 2, and this version of mlir-release reads 1"),
-        ("schema = 1", "schema = 1\nsurprise = 1", "the top level", "unknown key"),
         ("schema = 1", "", "the top level", "schema is missing"),
         ("[release]", '[release]\nmode = "dry-run"', "release", "mode is an unknown key"),  # it's integrate's
         ('"regression", "performance"]', '3, "performance"]', "[[target]] number 1", "suites[2] is not a string"),
         ('tags = ["free-threaded"]', 'tags = ["free threaded"]', "[[target]] number 6", "tags[0] is 'free threaded'"),
         ('pythons = ["cp314t", "cp315t"]', "pythons = []", "[[target]] number 6", "pythons is empty"),
-        ('pythons = ["cp314t", ', 'python = ["cp314t", ', "[[target]] number 6", "did you mean 'pythons'"),
         ('runtime = "linux-x86_64"\n', "", "[[target]] number 1",
          'write runtime = "NAME", or runtimes = ["NAME", "NAME"]'),
         ('runtime = "linux-x86_64"\n', 'runtime = "linux-x86_64"\nruntimes = ["linux-x86_64"]\n',
@@ -279,7 +258,7 @@ NAMES = st.from_regex(r"[a-z0-9]+(?:[-_][a-z0-9]+)*", fullmatch=True).filter(lam
 
 
 def apart(names: set[str]) -> bool:
-    """Whether none of the names is part of another; :mod:`tests.release.unit.model.test_assertions` has the others."""
+    """Whether none of the names is part of another; :mod:`tests.release.unit.model.test_targets` has the others."""
     return not any(f"-{one}-" in f"-{other}-" for one in names for other in names - {one})
 
 

@@ -54,7 +54,7 @@ def test_only_what_is_missing_and_the_sdks_for_it() -> None:
     assert [row["name"] for row in job_rows(MATRIX, "tests", wheels=wheels, tests=tests)] == sorted(tests)
     sdks = job_rows(MATRIX, "sdk", wheels=wheels, tests=tests)
     assert [row["name"] for row in sdks] == ["sdk-macos-arm64", "sdk-windows-x64"]
-    assert job_rows(MATRIX, "sdk", wheels=(), tests=()) == []
+    assert job_rows(MATRIX, "sdk", wheels=(), tests=()) == job_rows(MATRIX, "platforms", wheels=(), tests=()) == []
 
 
 def chain(row: dict[str, str], kind: str) -> list[dict[str, str]]:
@@ -141,11 +141,6 @@ def test_another_notice_is_in_the_orders_and_the_usual_one_is_not() -> None:
     assert ours.with_abi3(REVISIONS[1]).wheels[0].notice == "Ours."
 
 
-def test_smoke_needs_the_description_of_the_sdk_only() -> None:
-    (row,) = job_rows(MATRIX, "platforms", wheels=(), tests={"smoke-mlir-linux-x86_64-cp312"})
-    assert [job["sdk"] for job in chain(row, "tests")] == ["false"]
-
-
 def test_the_suite_that_measures_has_a_job_beside_the_required_ones_with_valgrind_in_it() -> None:
     matrix = Matrix.parse(make_targets(make_row(suites=["smoke", "performance"]), pythons=["cp313", "cp312"]))
     (row,) = job_rows(matrix, "platforms", wheels=())
@@ -181,10 +176,6 @@ def test_platform_yml_has_an_output_for_each_job_of_a_kind() -> None:
 )
 def test_orders_that_are_none_are_an_error_of_its_own(text: str) -> None:
     refused(lambda: read_orders(text, list[TestOrder]), "option-invalid", "the orders of the job can't be read")
-
-
-def test_nothing_missing_is_no_platform() -> None:
-    assert job_rows(MATRIX, "platforms", wheels=(), tests=()) == []
 
 
 def test_githubs_limit() -> None:

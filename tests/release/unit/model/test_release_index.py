@@ -67,9 +67,3 @@ def test_a_row_that_names_wheels_which_are_not_there_is_refused() -> None:
     data["releases"][0]["wheels"] = 1
     with pytest.raises(MalformedError, match=r"releases\[0\]\.wheels is 1; there are 1 shapes"):
         parse_index(json.dumps(data).encode())
-
-
-def test_an_index_of_a_later_schema_is_refused() -> None:
-    data = json.loads(make_index(snapshots(1), repository="local")[INDEX_NAME])
-    with pytest.raises(MalformedError):
-        parse_index(json.dumps(data | {"schema": 2}).encode())

@@ -105,24 +105,15 @@ def test_clock_going_back_stays_on_the_newest_date() -> None:
 
 
 def test_tag_from_2099_stops_with_a_remedy() -> None:
-    with pytest.raises(NeedsPersonError, match=r"snapshot-20990101\.01") as caught:
-        next_snapshot([SnapshotTag(date(2099, 1, 1), 1)], NOON)
-    assert (caught.value.id, ", is dated more than one day ahead of the forge's clock (" in caught.value.what) == (
-        "numbers-exhausted",
-        True,
-    )
-    assert "delete" in caught.value.remedy
+    said = "snapshot-20990101.01, is dated more than one day ahead of the forge's clock ("
+    error = refused(lambda: next_snapshot([SnapshotTag(date(2099, 1, 1), 1)], NOON), "numbers-exhausted", said)
+    assert "delete" in error.remedy
 
 
 def test_ninety_nine_snapshots_in_a_day() -> None:
     day = date(2026, 11, 20)
     assert next_snapshot([SnapshotTag(day, 98)], NOON).number == 99
     refused(lambda: next_snapshot([SnapshotTag(day, 99)], NOON), "numbers-exhausted", "snapshot numbers of")
-
-
-def test_names_that_somebody_took_by_hand_are_skipped() -> None:
-    tag = next_snapshot([], NOON, taken={"snapshot-20261120.01", "snapshot-20261120.02", "v1.0"})
-    assert str(tag) == "snapshot-20261120.03"
 
 
 def test_upstream_tags() -> None:
@@ -135,8 +126,7 @@ def test_next_numbered() -> None:
     assert str(next_numbered("12.0.0rc1", {"llvm-12.0rc1.01", "llvm-12.0.0.07", "snapshot-20261120.01"})) == (
         "llvm-12.0rc1.02"
     )
-    with pytest.raises(NeedsPersonError):
-        next_numbered("12.0.0", {"llvm-12.0.0.99"})
+    refused(lambda: next_numbered("12.0.0", {"llvm-12.0.0.99"}), "numbers-exhausted")
 
 
 def test_forgotten_number_is_refused_with_both_readings() -> None:
@@ -168,14 +158,7 @@ def test_parse_tag_never_raises(name: str) -> None:
 
 @pytest.mark.parametrize("text", ["22.1", "22", "22.1.8.1", "1!2.3.4", "22.1.8.dev1", "22.1.8+x", "22.1.8b1", "x", ""])
 def test_versions_that_llvm_does_not_have(text: str) -> None:
-    refused(lambda: canonical_version(text), "option-invalid")
-
-
-def test_releases_are_ordered_by_version_and_number() -> None:
-    tags = ["llvm-9.0.1.02", "llvm-22.1rc1.01", "llvm-22.1.0.01", "llvm-9.0.1.01", "llvm-22.1.0.02"]
-    ordered = sorted(tags, key=lambda tag: parse_tag(tag) or pytest.fail(tag))
-    assert ordered == ["llvm-9.0.1.01", "llvm-9.0.1.02", "llvm-22.1rc1.01", "llvm-22.1.0.01", "llvm-22.1.0.02"]
-    assert parse_tag("v1.2.3") is None
+    refused(lambda: canonical_version(text), "option-invalid", "is not a version that a numbered release can have")
 
 
 @pytest.mark.parametrize("text", ["23.1rc2", "23.1.0rc2", "23.1.0-rc2", "23.1.0git", "23.1.0", "23.1"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,13 @@ import pytest
 from mlir_release.builder.model.names import WheelKey
 from mlir_release.builder.model.orders import TestOrder, read_orders
 from mlir_release.ground.errors import UsageError
-from mlir_release.ground.llvm.llvm_facts import LlvmFacts
 from mlir_release.release.judging.scorecard import score
 from mlir_release.release.model.matrix import Matrix
 from mlir_release.release.model.matrix_jobs import job_rows
 from mlir_release.release.model.release_settings import TARGETS_FILE
 from mlir_release.release.model.release_tags import parse_snapshot
 from tests.refusals import refused
+from tests.revision_factory import FACTS
 from tests.targets_factory import make_row, make_targets
 
 ROOT = Path(__file__).parents[4]
@@ -26,15 +27,7 @@ SDK_ROW = make_row("mlir-sdk", suites=["sdk"], required=False)
 TOOLS_ROW = make_row("mlir-sdk-tools", suites=["sdk"], required=False)
 TEST_TOOLS = "mlir-test-tools-linux-x86_64-py3"
 TEST_TOOLS_ROW = make_row("mlir-test-tools", suites=["sdk"], required=False)
-FACTS = LlvmFacts(
-    version="23.1.1",
-    minimum_python="3.13",
-    binding_requirements=(),
-    runtime_requirements=(),
-    has_stable_abi=True,
-    has_python_sources=True,
-    build_tools=(),
-)
+NEWER = replace(FACTS, version="23.1.1", minimum_python="3.13", has_stable_abi=True)
 
 
 @pytest.fixture
@@ -49,7 +42,7 @@ def test_a_row_makes_one_wheel_and_one_test_for_all_cpythons(matrix: Matrix) -> 
 
 
 def test_no_cpython_that_a_revision_lacks_takes_it_away(matrix: Matrix) -> None:
-    due = matrix.of_revision(FACTS).drop_unresolvable({"linux-x86_64-cp313": "no NumPy"}).with_abi3(FACTS)
+    due = matrix.of_revision(NEWER).drop_unresolvable({"linux-x86_64-cp313": "no NumPy"}).with_abi3(NEWER)
     assert [wheel.name for wheel in due.wheels] == [SDK, TOOLS, TEST_TOOLS]
     assert [row.name for row in due.excluded] == ["mlir-linux-x86_64-cp312", "mlir-linux-x86_64-cp313"]
 
