@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from mlir_release.ground.llvm.llvm_facts import LlvmFacts
 from mlir_release.ground.python.locked import read_lock
 from mlir_release.release.model.matrix import Matrix
-from mlir_release.release.transaction.request import tools_of_all_jobs
 from mlir_release.release.transaction.start import start
 from tests.memory_forge import MemoryForge
 from tests.refusals import refused
@@ -41,11 +40,11 @@ def make_forge() -> MemoryForge:
     return MemoryForge({"llvm-project.version": f"{'a' * 40}\n".encode()})
 
 
-def begins_nothing(matrix: Matrix, *tools: str) -> ReleaseError:
-    """The error about a revision that demands ``tools``; neither a snapshot nor a release is begun."""
+def begins_nothing(matrix: Matrix, **facts: Any) -> ReleaseError:
+    """The error about a revision of other ``facts``; neither a snapshot nor a release is begun."""
     forge = make_forge()
     before = forge.key()
-    revision = make_revision(SHA, facts=replace(FACTS, build_tools=tools))
+    revision = make_revision(SHA, facts=replace(FACTS, **facts))
     for version in (None, "22.1.8"):
         for dry_run in (True, False):
             action = partial(start, forge, revision, matrix, version=version, dry_run=dry_run)
@@ -62,18 +61,19 @@ def notes(matrix: Matrix, facts: LlvmFacts) -> tuple[str, ...]:
 
 def test_a_newer_cmake_or_python_than_the_jobs_have_is_refused_for_all() -> None:
     (cmake,) = (pin.version for pin in read_lock() if pin.name == "cmake")
-    error = begins_nothing(EXPERIMENTAL, "CMake>=4.1", "Python>=3.13", "GNU>=7.4")
+    error = begins_nothing(EXPERIMENTAL, build_tools=("CMake>=4.1", "Python>=3.13", "GNU>=7.4"))
     assert error.why == f"LLVM 22.1.8 needs CMake>=4.1, not {cmake}; LLVM 22.1.8 needs Python>=3.13, not 3.12"
     assert "tools/lock_builds.py" in error.remedy
 
 
 @pytest.mark.parametrize("matrix", [REQUIRED, BOTH])
 def test_a_newer_compiler_than_a_required_platform_has_is_refused(matrix: Matrix) -> None:
-    assert begins_nothing(matrix, "GNU>=99").why == "LLVM 22.1.8 needs GNU>=99, not 14.2 as on linux-x86_64"
+    error = begins_nothing(matrix, build_tools=("GNU>=99",))
+    assert error.why == "LLVM 22.1.8 needs GNU>=99, not 14.2 as on linux-x86_64"
 
 
 def test_a_newer_compiler_than_any_platform_has_is_refused() -> None:
-    assert "GNU>=99" in begins_nothing(EXPERIMENTAL, "GNU>=99").why
+    assert "GNU>=99" in begins_nothing(EXPERIMENTAL, build_tools=("GNU>=99",)).why
 
 
 def test_an_experimental_platform_with_an_older_compiler_is_left_out() -> None:
@@ -95,15 +95,12 @@ def test_what_can_not_be_read_refuses_nothing_and_is_noted() -> None:
     assert notes(BOTH, facts) == ("its tree does not say which CMake, Python it needs; nothing is refused for that",)
 
 
-def test_both_tools_of_all_jobs_are_known() -> None:
-    assert set(tools_of_all_jobs()) == {"CMake", "Python"}
-
-
 def test_a_revision_without_the_project_of_every_target_is_refused() -> None:
     """Another project may be in it, so that its facts can be read."""
-    forge = make_forge()
-    before = forge.key()
-    revision = make_revision(SHA, facts=replace(FACTS, lacks=("mlir",)))
-    error = refused(partial(start, forge, revision, REQUIRED), "revision-unsuitable")
-    assert "LLVM 22.1.8 has no mlir/python/requirements.txt" in error.why
-    assert forge.key() == before
+    assert "LLVM 22.1.8 has no mlir/python/requirements.txt" in begins_nothing(REQUIRED, lacks=("mlir",)).why
+
+
+def test_a_revision_whose_bindings_need_a_newer_cpython_than_all_targets_have_is_refused() -> None:
+    error = begins_nothing(REQUIRED, minimum_python="3.20")
+    assert error.what.startswith("no target of the build matrix can be made of llvm-project")
+    assert error.why == "no wheels for cp312, cp313: LLVM 22.1.8 needs CPython 3.20 or newer"
