@@ -38,11 +38,6 @@ def test_an_address_on_github() -> None:
     assert forge.services.location == "github.com/llvm/mlir-wheels"
 
 
-@pytest.mark.parametrize("address", ["github:llvm", "github:", "github:a/b/c"])
-def test_no_repository_of_github(address: str) -> None:
-    refused(lambda: open_forge(address, {}), "option-invalid", "is not a repository of GitHub")
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="the local forge needs POSIX")
 def test_a_folder(tmp_path: Path) -> None:
     from mlir_release.release.forge.local.forge import LocalForge

@@ -1,12 +1,15 @@
-"""Patience and pace."""
+"""Patience and pace, and what GitHub's answers mean."""
 
 from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 import requests
 from github import GithubException
 
-from mlir_release.ground.errors import ForgeError
+from mlir_release.ground.errors import ForgeError, ReleaseError
 from mlir_release.release.forge.github.client import (
     ATTEMPTS,
     WRITES_PER_HOUR,
@@ -15,7 +18,12 @@ from mlir_release.release.forge.github.client import (
     GitHubClient,
     RequestPace,
 )
+from mlir_release.release.forge.github.pins import PinReader
+from mlir_release.release.forge.github.refusals import Unavailable, translated
 from tests.refusals import refused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 TOKEN = "ghs_0123456789abcdefghijklmnopqrstuvwxyz"
 
@@ -135,4 +143,73 @@ def test_the_token_is_shown_nowhere() -> None:
 
 @pytest.mark.parametrize("name", ["", "llvm", "llvm/", "a/b/c", "https://github.com/llvm/wheels", "llvm/whe els"])
 def test_what_is_no_repository(name: str) -> None:
-    refused(lambda: GitHubClient(name, token=None), "option-invalid")
+    refused(lambda: GitHubClient(name, token=None), "option-invalid", "is not a repository of GitHub")
+
+
+# -- what GitHub's answers mean ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "headers", "id"),
+    [
+        (401, "Bad credentials", {}, "token-invalid"),
+        (403, "Resource not accessible by integration", {}, "token-lacks-right"),
+        (403, "You have exceeded a secondary rate limit", {}, "forge-rate-limited"),
+        (403, "Forbidden", {"Retry-After": "9"}, "forge-rate-limited"),
+        (403, "API rate limit exceeded", {"x-ratelimit-remaining": "0"}, "forge-rate-limited"),
+        (429, "Too many requests", {}, "forge-rate-limited"),
+        (404, "Not Found", {}, "not-on-forge"),
+        (404, "Branch not protected", {}, "not-on-forge"),
+        (409, "Git Repository is empty.", {}, "forge-refused"),
+        (422, "Reference already exists", {}, "forge-refused"),
+        (422, "Repository rule violations found", {}, "rule-forbids"),
+        (422, "Protected branch update failed", {}, "rule-forbids"),
+        (500, "Server Error", {}, "forge-unreachable"),
+        (503, "", {}, "forge-unreachable"),
+    ],
+)
+def test_each_refusal_has_one_error(status: int, said: str, headers: dict[str, str], id: str) -> None:
+    with pytest.raises(ReleaseError) as caught, translated("there", "this"):
+        raise GithubException(status, {"message": said}, headers)
+    error = caught.value
+    assert error.id == id
+    assert error.remedy
+    assert f"{status} {said}" in str(error.why)
+
+
+def test_a_limit_says_how_long() -> None:
+    def wait(headers: dict[str, str]) -> float:
+        with pytest.raises(Unavailable) as caught, translated("there"):
+            raise GithubException(429, {"message": "rate limit"}, headers)
+        return caught.value.wait
+
+    assert wait({"Retry-After": "31"}) == 31
+    assert wait({"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": str(int(time.time()) + 1800)}) == pytest.approx(
+        1800, abs=60
+    )
+    assert wait({}) == 60  # GitHub: at least a minute
+
+
+class Answering:
+    """A client whose answers are given, by the address below the repository's: a server can't be made to give them."""
+
+    where = "https://github.com/llvm/mlir-wheels"
+
+    def __init__(self, answers: dict[str, Any]) -> None:
+        self.answers = answers
+
+    def read(self, request: Callable[[], Any], *, about: str = "") -> Any:
+        return request()
+
+    def request(self, method: str, path: str = "", **options: Any) -> tuple[dict[str, Any], Any]:
+        return {}, self.answers[path]
+
+
+def test_a_list_that_is_cut_off_is_not_taken_for_the_whole() -> None:
+    commit = "c" * 40
+    answers = {
+        f"/git/commits/{commit}": {"parents": [{"sha": "b" * 40}]},
+        f"/git/trees/{commit}": {"truncated": True, "tree": []},
+    }
+    error = refused(lambda: PinReader(cast("GitHubClient", Answering(answers))).read(commit), "forge-refused")
+    assert error.remedy
