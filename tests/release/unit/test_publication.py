@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from mlir_release.release.judging.scorecard import Scorecard, score
-from mlir_release.release.model.manifest import LeftOut
 from mlir_release.release.model.matrix import Matrix
 from mlir_release.release.transaction.assets import Built, read_report, read_wheel
-from tests.revision_factory import FACTS
+from tests.release.unit.judging.test_scorecard import ABI3, APART, EXPERIMENTAL, REGRESSION, REQUIRED, SHARED
 from tests.targets_factory import make_row, make_targets
 from tests.wheel_factory import make_report, make_wheel
 
@@ -20,15 +18,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.builder.model.test_report import TestReport
-
-MATRIX = Matrix.parse(
-    make_targets(
-        make_row(suites=["smoke", "regression"], pythons=["cp312"]),
-        make_row(suites=["smoke"], pythons=["cp313"], required=False),
-    )
-)
-REQUIRED, EXPERIMENTAL = "mlir-linux-x86_64-cp312", "mlir-linux-x86_64-cp313"
-REGRESSION = "regression-mlir-linux-x86_64"
 
 
 @pytest.fixture
@@ -50,7 +39,7 @@ def reports(wheels: Sequence[Built]) -> list[TestReport]:
     ]
 
 
-def weigh(wheels: Sequence[Built], reports: Sequence[TestReport], *waived: str, matrix: Matrix = MATRIX) -> Scorecard:
+def weigh(wheels: Sequence[Built], reports: Sequence[TestReport], *waived: str, matrix: Matrix = APART) -> Scorecard:
     found = {wheel.slot: wheel for wheel in wheels}
     return score(matrix, wheels=found, reports={r.target: r for r in reports}, waivers=waived)
 
@@ -58,21 +47,6 @@ def weigh(wheels: Sequence[Built], reports: Sequence[TestReport], *waived: str, 
 def kept_back(card: Scorecard) -> list[str]:
     """The targets whose wheels are there and aren't published."""
     return [name for name in card.files if name not in card.accepted]
-
-
-def test_all_is_well(wheels: list[Built]) -> None:
-    found = weigh(wheels, reports(wheels))
-    assert list(found.accepted) == [REQUIRED, EXPERIMENTAL]
-    assert len(found.vouching) == 3
-    assert not [*found.problems, *found.left_out, *found.waivers, *kept_back(found)]
-
-
-def test_what_the_revision_cannot_be_made_into_is_left_out_even_if_it_is_required(wheels: list[Built]) -> None:
-    matrix = MATRIX.of_revision(replace(FACTS, minimum_python="3.13"))
-    found = weigh(wheels[1:], reports(wheels), matrix=matrix)
-    assert not found.problems
-    assert list(found.accepted) == [EXPERIMENTAL]
-    assert found.left_out == (LeftOut(target=REQUIRED, reason="LLVM 22.1.8 needs CPython 3.13 or newer"),)
 
 
 def test_a_required_wheel_is_waived(wheels: list[Built]) -> None:
@@ -170,9 +144,6 @@ def test_a_wheel_that_says_another_target(wheels: list[Built], tmp_path: Path) -
 
 # -- one wheel for several CPythons ------------------------------------------------------------------------------------
 
-SHARED = "mlir-linux-x86_64-cp312-abi3"
-SEVERAL = MATRIX.with_abi3(replace(FACTS, has_stable_abi=True))
-
 
 @pytest.fixture
 def shared(tmp_path: Path) -> Built:
@@ -180,7 +151,7 @@ def shared(tmp_path: Path) -> Built:
 
 
 def weigh_shared(wheel: Built | None, reports: Sequence[TestReport], *waived: str) -> Scorecard:
-    return weigh([wheel] if wheel is not None else [], reports, *waived, matrix=SEVERAL)
+    return weigh([wheel] if wheel is not None else [], reports, *waived, matrix=SHARED)
 
 
 def reports_of(wheel: Built, *, passed: bool = True) -> list[TestReport]:
@@ -192,17 +163,9 @@ def reports_of(wheel: Built, *, passed: bool = True) -> list[TestReport]:
     ]
 
 
-def test_one_wheel_is_published_for_all_that_it_serves(shared: Built) -> None:
-    found = weigh_shared(shared, reports_of(shared))
-    assert found.accepted == (SHARED,)
-    assert shared.info.serves == ("cp312", "cp313")
-    assert len(found.vouching) == 3
-    assert not [*found.problems, *found.left_out, *found.waivers, *kept_back(found)]
-
-
 def test_a_cpython_that_is_not_required_does_not_keep_the_wheel_back(shared: Built) -> None:
     found = weigh_shared(shared, reports_of(shared, passed=False))
-    assert list(found.accepted) == [SHARED]
+    assert list(found.accepted) == [ABI3]
     assert not [*found.problems, *kept_back(found)]
     assert [(row.target, row.reason) for row in found.left_out] == [(EXPERIMENTAL, f"smoke-{EXPERIMENTAL}: failed")]
 
@@ -213,15 +176,15 @@ def test_a_required_cpython_keeps_it_back_until_it_is_waived(shared: Built) -> N
     for name in (f"smoke-{REQUIRED}", REQUIRED):
         found = weigh_shared(shared, others, name)
         assert not found.problems
-        assert list(found.accepted) == [SHARED]
+        assert list(found.accepted) == [ABI3]
         assert list(found.waivers) == [name]
 
 
 def test_a_wheel_for_several_is_missing_or_waived(shared: Built) -> None:
-    assert weigh_shared(None, ()).problems[0] == f"{SHARED}: there is no wheel"
-    found = weigh_shared(shared, reports_of(shared, passed=False)[1:], SHARED)
+    assert weigh_shared(None, ()).problems[0] == f"{ABI3}: there is no wheel"
+    found = weigh_shared(shared, reports_of(shared, passed=False)[1:], ABI3)
     assert found.problems == ("nothing is left to publish: every target is left out or waived",)
-    assert kept_back(found) == [SHARED]
+    assert kept_back(found) == [ABI3]
 
 
 def test_a_plain_wheel_does_not_fill_the_place_of_a_shared_one(wheels: list[Built]) -> None:

@@ -33,13 +33,15 @@ PLAIN = Matrix.parse(
         make_row(suites=["smoke", "regression"], pythons=["cp313"], required=False),
     )
 )
-#: One wheel for both CPythons, of which only the required one's row has the platform's suite.
-SHARED = Matrix.parse(
+#: The same, but only the required one's row has the platform's suite.
+APART = Matrix.parse(
     make_targets(
         make_row(suites=["smoke", "regression"], pythons=["cp312"]),
         make_row(suites=["smoke"], pythons=["cp313"], required=False),
     )
-).with_abi3(replace(FACTS, has_stable_abi=True))
+)
+#: One wheel for both CPythons.
+SHARED = APART.with_abi3(replace(FACTS, has_stable_abi=True))
 REQUIRED, EXPERIMENTAL, ABI3 = (f"mlir-linux-x86_64-{python}" for python in ("cp312", "cp313", "cp312-abi3"))
 #: A suite that measures the required wheel, and gates nothing.
 MEASURED = Matrix.parse(make_targets(make_row(suites=["smoke", "performance"], pythons=["cp312"])))
