@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import timedelta
 from html.parser import HTMLParser
 from types import MappingProxyType, SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -39,7 +39,7 @@ from mlir_release.release.model.release_settings import LATEST_BRANCH, TARGETS_F
 from mlir_release.release.model.schemas import read_schemas
 from mlir_release.release.model.yanks import Yank, format_yanks
 from mlir_release.release.transaction.ledger import RECENT
-from tests.html_links import dangling, read_pages
+from tests.html_links import dangling
 from tests.paper_forge import START, PaperForge, make_index, make_manifest, many, with_known_failures
 from tests.refusals import refused
 from tests.targets_factory import make_row, make_targets
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from mlir_release.release.forge.base import Release
 
-SMALL = {"platforms": ("manylinux_2_28_x86_64", "win_amd64"), "pythons": ("cp312", "cp313")}
+SMALL: dict[str, Any] = {"platforms": ("manylinux_2_28_x86_64", "win_amd64"), "pythons": ("cp312", "cp313")}
 HOSTILE = "\"'><script>alert(1)</script>{{ 7*7 }}</title>&amp;\u202e"
 #: As a page shows it: nothing in it turns the text around.
 SHOWN = visible(HOSTILE)
@@ -108,7 +108,7 @@ class Page(HTMLParser):
 
 
 def test_the_files_that_there_are(tmp_path: Path) -> None:
-    found = site(tmp_path, *many(2, **SMALL), make_manifest("llvm-22.1.8.01", version="22.1.8", **SMALL))  # type: ignore[arg-type]
+    found = site(tmp_path, *many(2, **SMALL), make_manifest("llvm-22.1.8.01", version="22.1.8", **SMALL))
     tag = "snapshot-20261120.02"
     for folder, one in (("snapshots", tag), ("releases", "llvm-22.1.8.01")):
         for name in ("index.html", "latest/index.html", "simple/index.html", "simple/index.json"):
@@ -133,12 +133,6 @@ def test_the_schemas_are_served(tmp_path: Path) -> None:
     assert {f"{name}.schema.json" for name in names} == set(schemas)
 
 
-def test_every_internal_link_leads_somewhere(tmp_path: Path) -> None:
-    site(tmp_path, *many(20, **SMALL), make_manifest("llvm-22.1.8.01", version="22.1.8", **SMALL))  # type: ignore[arg-type]
-    assert len(read_pages(tmp_path / "site")) > 25
-    assert dangling(tmp_path / "site") == []
-
-
 @pytest.mark.parametrize(
     ("snapshots", "numbered", "yanked"),
     [(0, 0, False), (1, 0, True), (1, 0, False), (0, 1, False), (0, 1, True), (1, 1, True), (2, 1, False)],
@@ -147,7 +141,7 @@ def test_every_link_and_every_address_of_ours_leads_somewhere(
     tmp_path: Path, snapshots: int, numbered: int, yanked: bool
 ) -> None:
     """Whether there are releases or not, and whether all of them are yanked."""
-    release = make_manifest("llvm-22.1.8.01", version="22.1.8", **SMALL)  # type: ignore[arg-type]
+    release = make_manifest("llvm-22.1.8.01", version="22.1.8", **SMALL)
     found = [*many(snapshots, **SMALL), release][: snapshots + numbered]
     yanks = tuple(Yank(tag=manifest.tag, reason="r") for manifest in found) if yanked else ()
     pages = site(tmp_path, *found, yanks=yanks)
@@ -187,7 +181,7 @@ def test_a_list_of_an_older_toolkit_tells_what_may_be_removed(tmp_path: Path) ->
 
 
 def test_snapshots_and_numbered_releases_never_share_a_page(tmp_path: Path) -> None:
-    found = site(tmp_path, *many(2, **SMALL), make_manifest("llvm-22.1.8.01", version="22.1.8", **SMALL))  # type: ignore[arg-type]
+    found = site(tmp_path, *many(2, **SMALL), make_manifest("llvm-22.1.8.01", version="22.1.8", **SMALL))
     for name, text in found.items():
         if name.startswith("snapshots/"):
             assert "mlir-22.1.8-" not in text, name
@@ -215,8 +209,8 @@ def test_only_published_releases_with_our_tags_are_shown(tmp_path: Path, capsys:
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_way_to_the_same_releases_gives_the_same_bytes(tmp_path: Path, data: st.DataObject) -> None:
-    one = {"platforms": ("win_amd64",), "pythons": ("cp312",)}
-    manifests = [*many(3, **one), make_manifest("llvm-22.1.8.01", version="22.1.8", **one)]  # type: ignore[arg-type]
+    one: dict[str, Any] = {"platforms": ("win_amd64",), "pythons": ("cp312",)}
+    manifests = [*many(3, **one), make_manifest("llvm-22.1.8.01", version="22.1.8", **one)]
     forge = PaperForge()
     incremental = tmp_path / "incremental"
     shutil.rmtree(incremental, ignore_errors=True)
@@ -242,8 +236,8 @@ def test_any_way_to_the_same_releases_gives_the_same_bytes(tmp_path: Path, data:
 
 def test_the_shared_pages_link_a_window_and_every_release_its_own_wheels(tmp_path: Path) -> None:
     snapshots = many(20, **SMALL)  # of ten days
-    numbered = make_manifest("llvm-22.1.8.01", version="22.1.8", **SMALL)  # type: ignore[arg-type]
-    old = make_manifest("llvm-19.1.7.01", version="19.1.7", created=START - timedelta(days=700), **SMALL)  # type: ignore[arg-type]
+    numbered = make_manifest("llvm-22.1.8.01", version="22.1.8", **SMALL)
+    old = make_manifest("llvm-19.1.7.01", version="19.1.7", created=START - timedelta(days=700), **SMALL)
     found = site(tmp_path, *snapshots, numbered, old, linked_days=3)
     shared = [f"snapshots/{name}" for name in ("latest/index.html", "simple/mlir/index.html", "simple/mlir/index.json")]
     for release in snapshots:
@@ -308,7 +302,7 @@ def test_a_release_that_is_gone_leaves_no_page(tmp_path: Path) -> None:
     assert (tmp_path / "site" / "CNAME").is_file()  # somebody else's file stays
 
 
-ONE = {"platforms": ("win_amd64",), "pythons": ("cp312",)}
+ONE: dict[str, Any] = {"platforms": ("win_amd64",), "pythons": ("cp312",)}
 
 
 def test_an_old_tag_that_is_published_late_and_one_that_is_deleted_are_seen_without_a_listing(tmp_path: Path) -> None:
@@ -358,20 +352,6 @@ def test_nothing_is_published_yet(tmp_path: Path) -> None:
     assert found["snapshots/latest/index.html"]
     assert not [name for name in found if name.startswith("releases/")]
     ET.fromstring(found["feed.xml"])
-
-
-def test_the_latest_page_reaches_back_ninety_days_from_the_newest(tmp_path: Path) -> None:
-    old = make_manifest("snapshot-20260822.01", created=START - timedelta(days=90, hours=1), **SMALL)  # type: ignore[arg-type]
-    edge = make_manifest("snapshot-20260822.02", created=START - timedelta(days=90), **SMALL)  # type: ignore[arg-type]
-    new = make_manifest("snapshot-20261120.01", created=START, **SMALL)  # type: ignore[arg-type]
-    found = site(tmp_path, old, edge, new)
-    latest = found["snapshots/latest/index.html"]
-    assert [version in latest for version in (old.version, edge.version, new.version)] == [False, True, True]
-    assert old.version not in found["snapshots/simple/mlir/index.html"]
-    assert old.tag in found["snapshots/index.html"]  # and on its own page, for ever
-    numbered = [make_manifest(f"llvm-{v}.01", version=v, created=START - timedelta(days=400 * n), **SMALL)  # type: ignore[arg-type]
-                for n, v in enumerate(["22.1.8", "21.1.8"])]  # fmt: skip
-    assert "21.1.8" in site(tmp_path, *numbered)["releases/latest/index.html"]
 
 
 def test_yanked_releases_are_marked_everywhere_and_not_offered(tmp_path: Path) -> None:
@@ -425,7 +405,7 @@ def test_a_release_names_what_was_waived_and_what_is_left_out(tmp_path: Path) ->
         tag,
         waivers=(Waiver(target="mlir-macos-arm64-cp312", reason="no runner", by="ada", at="2026-11-20T12:00:00Z"),),
         left_out=(LeftOut(target="mlir-linux-aarch64-cp312", reason="there is no tested wheel"),),
-        **SMALL,  # type: ignore[arg-type]
+        **SMALL,
     )
     text = Page(site(tmp_path, manifest)[f"snapshots/{tag}/index.html"]).text
     assert "mlir-macos-arm64-cp312: no runner" in " ".join(text.split())
@@ -436,7 +416,7 @@ def test_a_release_names_its_known_failures_with_reasons(tmp_path: Path) -> None
     tag, link = "snapshot-20261120.02", "https://github.com/llvm/llvm-project/issues/1"
     row = ExpectedFailures(tests=("CAPI/ir.c", "CAPI/pass.c"), reason=HOSTILE, link=link)
     script = ExpectedFailures(tests=("python/a.py",), reason="no engine", link="javascript:alert(1)")
-    manifest = with_known_failures(make_manifest(tag, **SMALL), 2, row, script)  # type: ignore[arg-type]
+    manifest = with_known_failures(make_manifest(tag, **SMALL), 2, row, script)
     page = Page(site(tmp_path, manifest)[f"snapshots/{tag}/index.html"])
     text = " ".join(page.text.split())
     both = ", ".join(test.name for test in manifest.tests[:2])
@@ -446,13 +426,13 @@ def test_a_release_names_its_known_failures_with_reasons(tmp_path: Path) -> None
     assert "python/a.py, in bindings-*: no engine" in Page(site(tmp_path, every)[f"snapshots/{tag}/index.html"]).text
     assert link in [each.get("href") for each in page.links]
     assert not [each for each in page.links if (each.get("href") or "").startswith("javascript:")]
-    plain = site(tmp_path, make_manifest(tag, **SMALL))  # type: ignore[arg-type]
+    plain = site(tmp_path, make_manifest(tag, **SMALL))
     assert "and why:" not in plain[f"snapshots/{tag}/index.html"]
 
 
 def test_a_snapshot_names_the_commits_that_upstream_has_reverted_since(tmp_path: Path) -> None:
     tag = "snapshot-20261120.02"
-    manifest, other = make_manifest(tag, **SMALL), make_manifest("snapshot-20261120.01", **SMALL)  # type: ignore[arg-type]
+    manifest, other = make_manifest(tag, **SMALL), make_manifest("snapshot-20261120.01", **SMALL)
     reverts = [
         Revert(commit=digit * 40, subject=subject, by="e" * 40, date="2026-11-21T10:00:00Z", affects=affects)
         for digit, subject, affects in (("a", "[clang] Elsewhere", False), ("b", HOSTILE, True))
@@ -480,7 +460,7 @@ def test_hostile_texts_are_shown_and_not_obeyed(tmp_path: Path) -> None:
         llvm_version=HOSTILE,
         waivers=(Waiver(target="a", reason=HOSTILE, by=HOSTILE, at=HOSTILE),),
         left_out=(LeftOut(target="b", reason=HOSTILE),),
-        **SMALL,  # type: ignore[arg-type]
+        **SMALL,
     )
     found = site(tmp_path, manifest, title=HOSTILE)
     for name, text in found.items():
@@ -493,9 +473,8 @@ def test_hostile_texts_are_shown_and_not_obeyed(tmp_path: Path) -> None:
 
 def test_an_sdks_wheels_have_a_heading_of_their_own_and_how_they_are_used(tmp_path: Path) -> None:
     tag = "snapshot-20261120.02"
-    text = site(tmp_path, make_manifest(tag, distributions=("mlir", SDK, SDK_TOOLS), **SMALL))[  # type: ignore[arg-type]
-        f"snapshots/{tag}/index.html"
-    ]
+    found = site(tmp_path, make_manifest(tag, distributions=("mlir", SDK, SDK_TOOLS), **SMALL))
+    text = found[f"snapshots/{tag}/index.html"]
     assert "Install one of these" not in text  # there is one
     page = text[text.index('<h2 id="build">Build against it</h2>') : text.index('<h2 id="wheels">')]
     sdk, tools = page.index("<h3><code>mlir-sdk</code>"), page.index("<h3><code>mlir-sdk-tools</code>")
@@ -511,7 +490,7 @@ def test_an_sdks_wheels_have_a_heading_of_their_own_and_how_they_are_used(tmp_pa
 
 def test_bindings_that_exclude_each_other_are_told_so(tmp_path: Path) -> None:
     tag = "snapshot-20261120.02"
-    found = site(tmp_path, make_manifest(tag, distributions=("mlir", "mlir-core", SDK), **SMALL))  # type: ignore[arg-type]
+    found = site(tmp_path, make_manifest(tag, distributions=("mlir", "mlir-core", SDK), **SMALL))
     page = found[f"snapshots/{tag}/index.html"]
     assert page.index("elsewhere pip stops with an error") < page.index("<pre>")
     start, sdk = page.index("Install one of these, and not two"), page.index("<h3><code>mlir-sdk</code>")
@@ -550,9 +529,9 @@ def test_the_pages_say_what_the_releases_are_not(tmp_path: Path, notice: str) ->
 
 def test_a_link_that_shows_a_size_is_read_out_with_its_file(tmp_path: Path) -> None:
     (manifest,) = many(1, **SMALL)
-    named = {link.get("aria-label") for link in Page(site(tmp_path, manifest)["index.html"]).links}
+    named = {link.get("aria-label"): link for link in Page(site(tmp_path, manifest)["index.html"]).links}
     for wheel in manifest.wheels:
-        assert f"{wheel.size / 1e6:.1f} MB: {wheel.filename}" in named
+        assert named[f"{wheel.size / 1e6:.1f} MB: {wheel.filename}"]["title"] == wheel.filename
 
 
 def test_a_snapshot_is_spelled_as_its_tag(tmp_path: Path) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import UTC, datetime
-from html.parser import HTMLParser
 
 from mlir_release.release.index.simple import anchor, project_html, project_json, root_html, root_json
 from mlir_release.release.index.site import Channel, WheelLink
 from mlir_release.release.model.yanks import Yank
 from tests.paper_forge import make_manifest, make_published
+from tests.release.unit.index.test_generate import Page
 
 HOSTILE = "\"><script>alert('x')</script>&amp;"
 WHEEL = make_manifest("snapshot-20261120.02", platforms=("win_amd64",), pythons=("cp312",)).wheels[0]
@@ -23,26 +23,8 @@ LINK = WheelLink(
 )
 
 
-class Anchors(HTMLParser):
-    """Collects what a parser makes of a page."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.anchors: list[dict[str, str | None]] = []
-        self.metas: dict[str | None, str | None] = {}
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        if tag == "a":
-            self.anchors.append(dict(attrs))
-        if tag == "meta" and "name" in dict(attrs):
-            self.metas[dict(attrs)["name"]] = dict(attrs)["content"]
-
-
 def test_a_link_has_all_that_pip_wants() -> None:
-    (found,) = Anchors(anchor(LINK)).anchors
+    (found,) = Page(anchor(LINK)).links
     metadata = f"sha256={WHEEL.metadata_sha256}"
     assert found == {
         "href": f"{LINK.url}#sha256={WHEEL.sha256}",
@@ -50,29 +32,23 @@ def test_a_link_has_all_that_pip_wants() -> None:
         "data-core-metadata": metadata,
         "data-dist-info-metadata": metadata,
     }
-    (bare,) = Anchors(anchor(LINK, core_metadata=False)).anchors
+    (bare,) = Page(anchor(LINK, core_metadata=False)).links
     assert set(bare) == {"href", "data-requires-python"}
 
 
 def test_yanks_and_provenance_and_hostile_reasons() -> None:
     link = replace(LINK, yanked=HOSTILE, provenance="https://forge.example/p?a=1&b=2")
-    page = Anchors(anchor(link))
-    assert page.tags == ["a"]
-    assert page.anchors[0]["data-yanked"] == HOSTILE
-    assert page.anchors[0]["data-provenance"] == link.provenance
-    assert "data-yanked" in Anchors(anchor(replace(LINK, yanked=""))).anchors[0]
-
-
-def test_a_link_with_another_text_is_the_same_link() -> None:
-    (plain,), (short,) = Anchors(anchor(LINK)).anchors, Anchors(anchor(LINK, "35 MB")).anchors
-    assert short == {**plain, "title": WHEEL.filename, "aria-label": f"35 MB: {WHEEL.filename}"}
+    (found,) = Page(anchor(link)).links
+    assert found["data-yanked"] == HOSTILE
+    assert found["data-provenance"] == link.provenance
+    assert "data-yanked" in Page(anchor(replace(LINK, yanked=""))).links[0]
 
 
 def test_project_page() -> None:
-    page = Anchors(project_html("mlir", [LINK, replace(LINK, yanked="x")]))
-    assert len(page.anchors) == 2
-    assert page.metas["pypi:repository-version"] == "1.3"
-    assert Anchors(root_html(["mlir", "mlir-core"])).anchors == [{"href": "mlir/"}, {"href": "mlir-core/"}]
+    text = project_html("mlir", [LINK, replace(LINK, yanked="x")])
+    assert len(Page(text).links) == 2
+    assert '<meta name="pypi:repository-version" content="1.3">' in text
+    assert Page(root_html(["mlir", "mlir-core"])).links == [{"href": "mlir/"}, {"href": "mlir-core/"}]
 
 
 def test_project_json() -> None:

@@ -12,7 +12,6 @@ from packaging.markers import default_environment
 from packaging.pylock import PackageWheel, Pylock, PylockSelectError
 from packaging.tags import compatible_tags, cpython_tags
 
-from mlir_release.ground.errors import MachineError, NeedsPersonError, UsageError
 from mlir_release.ground.programs.process import Captured
 from mlir_release.ground.python.cpython import CPython
 from mlir_release.ground.python.platforms import PlatformTag
@@ -175,20 +174,17 @@ def test_an_index_that_does_not_date_its_files_is_taken_as_it_is(wheels: Path, m
 
 
 def test_requirements_that_nothing_fulfils_stop_the_publication(wheels: Path) -> None:
-    error = refused(lambda: resolve_dependencies(release("helper>=2"), local=True), "release-not-ready", "helper>=2")
-    assert isinstance(error, NeedsPersonError)
+    refused(lambda: resolve_dependencies(release("helper>=2"), local=True), "release-not-ready", "helper>=2")
 
 
 def test_files_of_this_machine_are_not_published(wheels: Path) -> None:
     error = refused(lambda: resolve_dependencies(release("helper"), local=False), "option-invalid", "nobody else has")
-    assert isinstance(error, UsageError)
     assert "PIP_FIND_LINKS" in error.remedy
 
 
 def test_an_index_that_can_not_be_reached_stops_the_publication() -> None:
     done = Captured(returncode=2, stdout="", stderr="error: Request failed after 3 retries", ending="exit code 2")
     error = refused(lambda: resolve(done), "network-failed", "helper")
-    assert isinstance(error, MachineError)
     assert "publish again" in error.remedy
     assert "Request failed" in error.why
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 CURRENT = describe(Path(sys.executable))
+Available = list[tuple[LlvmRelease, UpstreamSource]]
 
 
 class Index:
@@ -60,7 +61,7 @@ def index(monkeypatch: pytest.MonkeyPatch) -> Index:
 
 
 @pytest.fixture
-def available(tmp_path: Path) -> list[tuple[LlvmRelease, UpstreamSource]]:
+def available(tmp_path: Path) -> Available:
     versions = ("97.1.4", "22.1.8")
     return [(LlvmRelease(version=v), read_source(make_source(tmp_path / v, version=v))) for v in versions]
 
@@ -69,9 +70,7 @@ def tags(pythons: list[Python]) -> list[str]:
     return [python.tag for python in pythons]
 
 
-def test_the_running_cpython_and_the_newest_other_one_that_upstream_allows(
-    index: Index, available: list[tuple[LlvmRelease, UpstreamSource]]
-) -> None:
+def test_the_running_cpython_and_the_newest_other_one_that_upstream_allows(index: Index, available: Available) -> None:
     other = next(tag for tag in ("cp313", "cp312") if tag != CURRENT.tag)
     index.capped = {CURRENT.tag, "cp313", "cp312"}
     index.newest = {*index.capped, "cp314"}
@@ -80,7 +79,7 @@ def test_the_running_cpython_and_the_newest_other_one_that_upstream_allows(
 
 
 def test_the_shipped_overrides_count_where_upstreams_own_caps_leave_no_cpython(
-    index: Index, available: list[tuple[LlvmRelease, UpstreamSource]]
+    index: Index, available: Available
 ) -> None:
     index.newest = {"cp314"}
     release, pythons = choose(available)
@@ -88,7 +87,7 @@ def test_the_shipped_overrides_count_where_upstreams_own_caps_leave_no_cpython(
 
 
 def test_the_next_release_is_taken_where_no_cpython_meets_the_requirements(
-    index: Index, available: list[tuple[LlvmRelease, UpstreamSource]], capsys: pytest.CaptureFixture[str]
+    index: Index, available: Available, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = available[0][1].root / "mlir" / "python" / "requirements.txt"
     file.write_text(file.read_text().replace("numpy>=1.19.5, <=2.1.2", "numpy>=9"))
@@ -99,18 +98,14 @@ def test_the_next_release_is_taken_where_no_cpython_meets_the_requirements(
     assert "not LLVM 97.1.4: its requirements have wheels for no CPython here" in capsys.readouterr().err
 
 
-def test_where_no_cpython_fits_any_release_each_reason_is_given(
-    index: Index, available: list[tuple[LlvmRelease, UpstreamSource]]
-) -> None:
+def test_where_no_cpython_fits_any_release_each_reason_is_given(index: Index, available: Available) -> None:
     error = refused(lambda: choose(available), "python-missing")
     assert "has no wheel for cp314" in error.why
     assert "cp39" not in error.why  # older than the bindings' minimum
     assert "[requires]" in error.remedy
 
 
-def test_a_cpython_that_was_asked_for_is_taken_as_it_is(
-    index: Index, available: list[tuple[LlvmRelease, UpstreamSource]]
-) -> None:
+def test_a_cpython_that_was_asked_for_is_taken_as_it_is(index: Index, available: Available) -> None:
     release, pythons = choose(available, [sys.executable])
     assert (release.version, tags(pythons)) == ("97.1.4", [CURRENT.tag])
 
