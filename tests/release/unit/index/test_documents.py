@@ -69,10 +69,8 @@ def test_our_own_documents_are_described_in_the_order_of_need(tmp_path: Path) ->
     forge = PaperForge()
     make_index(forge, tmp_path / "site", documents=folder(tmp_path, other="# Other", security="# Security"))
     page = (tmp_path / "site" / "docs" / "index.html").read_text(encoding="utf-8")
-    assert (
-        f'<a href="security.html">Security</a></dt><dd>{html.escape(ABOUT["security"])}</dd>'.replace("&#x27;", "&#39;")
-        in page
-    )
+    about = html.escape(ABOUT["security"]).replace("&#x27;", "&#39;")
+    assert f'<a href="security.html">Security</a></dt><dd>{about}</dd>' in page
     assert page.index("security.html") < page.index('<a href="other.html">Other</a></dt><dd></dd>')
 
 

@@ -573,9 +573,8 @@ def test_signatures_are_linked_where_there_are_any(tmp_path: Path) -> None:
     (manifest,) = many(1, **SMALL)
     assert "signature" not in Page(site(tmp_path / "none", manifest)[f"snapshots/{manifest.tag}/index.html"]).text
     signed = structs.replace(manifest, provenance="required", repository="https://github.com/octo/releases")
-    shown = site(
-        tmp_path / "signed", signed, signed_by=SignedBy(expectation="skip")
-    )  # integration tests have real ones
+    # Integration tests have real ones.
+    shown = site(tmp_path / "signed", signed, signed_by=SignedBy(expectation="skip"))
     page = Page(shown[f"snapshots/{manifest.tag}/index.html"])
     links = [str(link["href"]) for link in page.links if str(link.get("href")).endswith(".sigstore.json")]
     assert [link.rpartition("/")[2] for link in links] == [f"{wheel.filename}.sigstore.json" for wheel in signed.wheels]
@@ -593,10 +592,9 @@ def test_a_dry_run_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_file_system_has_no_index_pages(tmp_path: Path) -> None:
-    found = site(tmp_path, *many(1, **SMALL), base_url=(tmp_path / "site").as_uri())
-    assert (
-        f"pip install -f {(tmp_path / 'site').as_uri()}/snapshots/latest/index.html" in Page(found["index.html"]).text
-    )
+    url = (tmp_path / "site").as_uri()
+    found = site(tmp_path, *many(1, **SMALL), base_url=url)
+    assert f"pip install -f {url}/snapshots/latest/index.html" in Page(found["index.html"]).text
 
 
 @pytest.mark.parametrize("name", ["tag", "asset"])

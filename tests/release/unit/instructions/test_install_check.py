@@ -5,26 +5,24 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import structs
 
 from mlir_release.ground.python.pythons import describe
 from mlir_release.release.instructions.install_check import best_wheel
-from mlir_release.release.model.manifest import WheelEntry
+from tests.paper_forge import make_manifest
+
+if TYPE_CHECKING:
+    from mlir_release.release.model.manifest import WheelEntry
 
 HERE = describe(Path(sys.executable))
 
 
 def wheel(python: str, *, requires_python: str = "") -> WheelEntry:
-    return WheelEntry(
-        filename=f"mlir-20261120.2-{python}-none-any.whl",
-        target=f"mlir-linux-x86_64-{python}",
-        distribution="mlir",
-        profile="host",
-        python=python,
-        requires_python=requires_python,
-        size=1,
-        sha256="0" * 64,
-        metadata_sha256="0" * 64,
-    )
+    (one, *_) = make_manifest("snapshot-20261120.02").wheels
+    name = f"mlir-20261120.2-{python}-none-any.whl"
+    return structs.replace(one, filename=name, python=python, requires_python=requires_python)
 
 
 def test_the_most_specific_one_that_fits() -> None:

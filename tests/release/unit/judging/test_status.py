@@ -377,9 +377,8 @@ def test_no_new_snapshot_for_days_is_noted() -> None:
     (note,) = stale(START + timedelta(days=5), begun)
     assert note.startswith("the newest snapshot is 3 d old")
     facts = TagFacts(state=begun[1])
-    assert (
-        note in make_status(Facts(now=START + timedelta(days=5), source="here", releases=(facts,), matrix=MATRIX)).notes
-    )
+    status = make_status(Facts(now=START + timedelta(days=5), source="here", releases=(facts,), matrix=MATRIX))
+    assert note in status.notes
 
 
 def test_ages() -> None:

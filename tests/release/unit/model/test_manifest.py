@@ -57,12 +57,6 @@ def test_known_failures_of_all_runs_stand_together_by_their_reasons() -> None:
     assert Manifest.from_text(manifest.to_text(), where="here") == manifest
 
 
-def test_a_manifest_of_before_has_no_names_of_known_failures() -> None:
-    text = full().to_text()
-    assert "known_failures" not in text
-    assert Manifest.from_text(text, where="here").known_failures == {}
-
-
 def test_fields_of_later_versions_are_passed_over() -> None:
     data = {**json.loads(full().to_text()), "mood": "sunny"}
     assert Manifest.from_text(json.dumps(data), where="here") == full()

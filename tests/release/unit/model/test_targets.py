@@ -53,9 +53,8 @@ def test_a_runtime_with_assertions_has_an_sdk_and_wheels_of_its_own() -> None:
 
 
 def test_wheels_with_assertions_never_have_the_name_of_those_without_and_never_go_to_pypi() -> None:
-    assert "distribution is 'mlir', as wheels without assertions are called" in refusal(
-        with_assertions(distribution="mlir")
-    )
+    same = with_assertions(distribution="mlir")
+    assert "distribution is 'mlir', as wheels without assertions are called" in refusal(same)
     assert Matrix.parse(with_assertions()).on_pypi == ("mlir",)
     asked = with_assertions() + '[project.mlir]\npypi = ["mlir-asserts"]\n'
     assert "whose wheels have LLVM's assertions" in refusal(asked)

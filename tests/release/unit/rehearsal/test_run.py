@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-import pytest
-
 from mlir_release.ground.console import console
 from mlir_release.release.rehearsal.report import RehearsalReport
 from mlir_release.release.rehearsal.run import Options, expected, rehearse
@@ -14,6 +12,8 @@ from tests.refusals import refused
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pytest
 
 
 def test_one_llvm_is_given_and_not_two(tmp_path: Path) -> None:

@@ -113,10 +113,8 @@ def test_a_cpython_that_was_asked_for_is_taken_as_it_is(index: Index, available:
 def test_upstream_has_a_commit_for_a_release_that_the_catalogue_does_not_know(tmp_path: Path) -> None:
     newest = read_catalogue()[-1]
     tree = make_source(tmp_path / "llvm-project")
-    assert (
-        make_upstream(tmp_path / "upstream.git", LlvmRelease(version="97.1.4", epoch=1790000000), {"mlir": tree})
-        == newest
-    )
+    release = LlvmRelease(version="97.1.4", epoch=1790000000)
+    assert make_upstream(tmp_path / "upstream.git", release, {"mlir": tree}) == newest
     git = Git(tmp_path / "upstream.git")
     trailers = parse_trailers(git.message("refs/tags/llvmorg-97.1.4"))
     # Nothing told its commit in llvm-project, so none is named.

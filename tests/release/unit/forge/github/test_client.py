@@ -117,8 +117,7 @@ def test_a_limit_of_days_is_not_waited_for() -> None:
     def read() -> None:
         raise GithubException(429, {"message": "rate limit"}, {"retry-after": "86400"})
 
-    with pytest.raises(ForgeError):
-        client.read(read)
+    refused(lambda: client.read(read), "forge-rate-limited")
     assert clock.waits == []
 
 
