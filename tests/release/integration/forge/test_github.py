@@ -7,40 +7,34 @@ import time
 import urllib.error
 import urllib.request
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 from click.testing import CliRunner
 
 from mlir_release.cli.app import app
+from mlir_release.ground.git.trees import commit_files
 from mlir_release.release.forge.files import head_of
 from mlir_release.release.forge.github import client as github_client
-from mlir_release.release.forge.github.client import PAUSES, GitHubClient
+from mlir_release.release.forge.github.client import PAUSES
 from mlir_release.release.forge.github.forge import GitHubForge
-from mlir_release.release.forge.github.runs import GitHubChecks, GitHubRuns
-from tests.github_server import Fault, GitHubServer
+from mlir_release.release.forge.github.issues import GitHubPullRequests
+from mlir_release.release.forge.github.runs import GitHubRuns
+from tests.github_server import Fault
+from tests.github_stage import REPOSITORY
 from tests.refusals import refused
 from tests.release.integration.forge.conformance import ForgeConformance, Setting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.github_server import Record
+    from tests.github_server import GitHubServer, Record
 
-REPOSITORY = "llvm/mlir-wheels"
 MONDAY = datetime(2026, 11, 16, 6, 23, tzinfo=UTC)
 
 
-@pytest.fixture
-def github(tmp_path: Path) -> Iterator[GitHubServer]:
-    with GitHubServer(tmp_path / "github") as server:
-        server.add_repository(REPOSITORY, {"README": b"wheels\n"})
-        yield server
-
-
-def open_forge(github: GitHubServer, token: str) -> GitHubForge:
-    return GitHubForge.open(REPOSITORY, environ=github.environment(REPOSITORY, token))
+def open_forge(github: GitHubServer, token: str = "") -> GitHubForge:
+    return GitHubForge.open(REPOSITORY, environ=github.environment(REPOSITORY, token or github.token()))
 
 
 def get(url: str) -> bytes | None:
@@ -64,28 +58,17 @@ class TestGitHubForge(ForgeConformance):
         )
 
 
-def test_a_refused_request_waits_as_long_as_github_says(github: GitHubServer) -> None:
-    waits: list[float] = []
-    token = github.token()
-    client = GitHubClient(REPOSITORY, token=token, api=github.api_url, server=github.url, sleep=waits.append)
+def test_a_refused_request_waits_as_long_as_github_says(github: GitHubServer, pauses: list[float]) -> None:
     answers = [
         Fault(status=403, headers={"retry-after": "31"}, message="You have exceeded a secondary rate limit."),
         Fault(status=429, headers={"x-ratelimit-remaining": "0", "x-ratelimit-reset": str(int(time.time()) + 600)}),
         Fault(status=502),
     ]
     github.faults = lambda record: answers.pop(0) if answers else None
-    assert GitHubForge(client).head("main")
-    assert waits[0] == 31
-    assert 300 < waits[1] < 620
-    assert len(waits) == 3
-
-
-def waiting_forge(github: GitHubServer, token: str) -> tuple[GitHubForge, list[float]]:
-    """A forge, and the seconds that it waits."""
-    waits: list[float] = []
-    return GitHubForge(
-        GitHubClient(REPOSITORY, token=token, api=github.api_url, server=github.url, sleep=waits.append)
-    ), waits
+    assert open_forge(github).head("main")
+    assert pauses[0] == 31
+    assert 300 < pauses[1] < 620
+    assert len(pauses) == 3
 
 
 @pytest.mark.parametrize(
@@ -98,109 +81,45 @@ def waiting_forge(github: GitHubServer, token: str) -> tuple[GitHubForge, list[f
         (Fault(drop="before"), 1),
     ],
 )
-def test_git_is_limited_as_rest_is(github: GitHubServer, fault: Fault, first: float) -> None:
+def test_git_is_limited_as_rest_is(github: GitHubServer, pauses: list[float], fault: Fault, first: float) -> None:
     """Git shows no retry-after; that the token is not to blame, REST says."""
-    forge, waits = waiting_forge(github, github.token())
+    forge = open_forge(github)
     answers = [fault]
     github.faults = lambda record: answers.pop() if answers and ".git/" in record.path else None
     assert forge.tags() == []
-    assert waits == [first]
+    assert pauses == [first]
     github.faults = lambda record: fault if ".git/" in record.path else None
     refused(forge.tags, "forge-rate-limited" if first == 60 else "forge-unreachable")
-    assert len(waits) == 1 + github_client.ATTEMPTS - 1
+    assert len(pauses) == 1 + github_client.ATTEMPTS - 1
 
 
-def test_a_limit_of_rest_says_how_long_git_must_wait(github: GitHubServer) -> None:
-    forge, waits = waiting_forge(github, github.token())
+def test_a_limit_of_rest_says_how_long_git_must_wait(github: GitHubServer, pauses: list[float]) -> None:
     limit = Fault(status=403, headers={"retry-after": "7"}, message="You have exceeded a secondary rate limit.")
     answers = [limit, limit]
     github.faults = lambda record: answers.pop() if answers else None
-    assert forge.tags() == []
-    assert waits == [7]
+    assert open_forge(github).tags() == []
+    assert pauses == [7]
 
 
 @pytest.mark.parametrize(
     ("token", "message", "id"),
     [
-        ("good", "The 'llvm' organization has enabled or enforced SAML SSO.", "token-lacks-right"),
+        ("", "The 'llvm' organization has enabled or enforced SAML SSO.", "token-lacks-right"),
         ("ghs_wrong", "", "token-invalid"),
     ],
 )
-def test_git_is_refused_for_good(github: GitHubServer, token: str, message: str, id: str) -> None:
-    forge, waits = waiting_forge(github, github.token() if token == "good" else token)
+def test_git_is_refused_for_good(github: GitHubServer, pauses: list[float], token: str, message: str, id: str) -> None:
     github.faults = lambda record: Fault(status=403, message=message) if ".git/" in record.path else None
-    refused(forge.tags, id)
-    assert waits == []
-
-
-def test_green_is_asked_of_check_runs_and_statuses(github: GitHubServer) -> None:
-    repository = github.repositories[REPOSITORY]
-    forge = open_forge(github, github.token())
-    commits = [str(forge.head("main"))]
-    for number in range(3):
-        commits.append(forge.commit("main", expected=commits[-1], files={"a": b"%d" % number}, message="m\n"))
-    oldest, older, newer, newest = commits
-    repository.checks = {
-        newest: {"linux": "success", "windows": None},
-        newer: {"linux": "success", "windows": "failure"},
-        older: {"linux": "success"},
-        oldest: {"linux": "success", "windows": "success"},
-    }
-    repository.statuses = {older: {"buildbot": "success", "windows": "success"}, oldest: {"buildbot": "success"}}
-    checks = GitHubChecks(forge.client)
-    found = checks.newest("main", 3)
-    assert [commit.sha for commit in found] == [newest, newer, older]
-    assert {commit.subject for commit in found} == {"m"}
-    assert all(commit.when.tzinfo is not None for commit in found)
-    assert checks.states(newest, ["linux", "windows"]) == {"linux": "success", "windows": "pending"}
-    assert checks.states(newer, ["linux", "windows"]) == {"linux": "success", "windows": "failure"}
-    both = {"linux": "success", "windows": "success", "buildbot": "success"}
-    assert checks.states(older, ["linux", "windows"]) == both
-    assert checks.states(oldest, ["linux", "buildbot"]) == both
+    refused(open_forge(github, token).tags, id)
+    assert pauses == []
 
 
 def test_names_that_an_address_must_escape(github: GitHubServer) -> None:
-    forge = open_forge(github, github.token())
+    forge = open_forge(github)
     made = forge.commit("main", expected=forge.head("main"), files={"notes/100% of #1.md": b"all"}, message="m\n")
     assert forge.read("notes/100% of #1.md", commit=made) == b"all"
     made = forge.commit("integrates/llvm#1", expected=None, base=made, files={"a": b"1"}, message="m\n")
     assert forge.head("integrates/llvm#1") == made
-
-
-def test_a_wrong_token(github: GitHubServer) -> None:
-    forge = open_forge(github, "ghs_wrong")
-    for ask in (lambda: forge.head("main"), forge.tags, forge.releases):
-        error = refused(ask, "token-invalid")
-        assert "ghs_wrong" not in f"{error!s}{error.to_json()}{error.__cause__!r}"
-
-
-def test_a_token_that_may_not_write(github: GitHubServer) -> None:
-    forge = open_forge(github, github.token(scopes=()))
-    head = head_of(forge, "main")
-    refused(lambda: forge.create_tag("snapshot-20261120.01", head, "x\n"), "token-lacks-right")
-    assert forge.tags() == []
-
-
-def test_a_protected_branch(github: GitHubServer) -> None:
-    github.repositories[REPOSITORY].settings["protected"] = ("main",)
-    forge = open_forge(github, github.token())
-    head = head_of(forge, "main")
-    refused(lambda: forge.commit("main", expected=head, files={"a": b"1"}, message="m\n"), "rule-forbids")
-    assert forge.head("main") == head
-
-
-def test_tags_that_a_rule_forbids(github: GitHubServer) -> None:
-    github.repositories[REPOSITORY].settings["rules"] = ("refs/tags/snapshot-.*",)
-    forge = open_forge(github, github.token())
-    head = head_of(forge, "main")
-    refused(lambda: forge.create_tag("snapshot-20261120.01", head, "x\n"), "rule-forbids")
-
-
-def test_a_workflow_that_is_not_there(github: GitHubServer) -> None:
-    forge = open_forge(github, github.token())
-    refused(
-        lambda: forge.dispatch("nothing.yml", ref="main", inputs={}), "not-on-forge", "the repository has no workflow"
-    )
 
 
 def test_a_repository_that_is_not_there(github: GitHubServer) -> None:
@@ -226,7 +145,7 @@ def test_the_command_shows_the_run_that_it_started(github: GitHubServer, told: b
 @pytest.mark.parametrize("older", ["ignores", "refuses"])
 def test_an_older_server_does_not_tell_the_run(github: GitHubServer, older: str) -> None:
     github.older_dispatch = older
-    forge = open_forge(github, github.token())
+    forge = open_forge(github)
     for count in (1, 2):
         assert forge.dispatch("release.yml", ref="main", inputs={"a": "1"}) is None
         assert len(github.repositories[REPOSITORY].dispatches) == count
@@ -236,10 +155,9 @@ def test_an_older_server_does_not_tell_the_run(github: GitHubServer, older: str)
 
 
 @pytest.mark.parametrize("arrives", [True, False], ids=["carried out", "not carried out"])
-def test_a_late_run_whose_answer_was_lost_is_not_dispatched_again(github: GitHubServer, arrives: bool) -> None:
-    waits: list[float] = []
-    client = GitHubClient(REPOSITORY, token=github.token(), api=github.api_url, server=github.url, sleep=waits.append)
-    forge = GitHubForge(client)
+def test_a_late_run_whose_answer_was_lost_is_not_dispatched_again(
+    github: GitHubServer, pauses: list[float], arrives: bool
+) -> None:
     github.runs_appear_after = len(PAUSES)
     asked = 0
 
@@ -250,14 +168,15 @@ def test_a_late_run_whose_answer_was_lost_is_not_dispatched_again(github: GitHub
         return (Fault(drop="after") if arrives else Fault(status=502)) if here and asked == 1 else None
 
     github.faults = faulty
-    run = forge.dispatch("release.yml", ref="main", inputs={})
+    run = open_forge(github).dispatch("release.yml", ref="main", inputs={})
     (made,) = github.repositories[REPOSITORY].dispatches
     assert run is not None
     assert run.id == str(made.run_id)
     assert asked == (1 if arrives else 2)
-    assert sum(waits) >= sum(PAUSES)
+    assert sum(pauses) >= sum(PAUSES)
 
 
+@pytest.mark.usefixtures("pauses")
 def test_compiler_caches_that_are_superseded_go_and_no_other(github: GitHubServer) -> None:
     """Of 120, the newest of each SDK and those of other branches stay; one that GitHub took away meanwhile is none."""
     names = ["sdk-linux-x86_64", "sdk-linux-x86_64_all", "sdk-windows-x64"]
@@ -271,7 +190,7 @@ def test_compiler_caches_that_are_superseded_go_and_no_other(github: GitHubServe
     ]
     gone = [Fault(status=404, message="Not Found")]
     github.faults = lambda record: gone.pop() if gone and record.method == "DELETE" else None
-    services = waiting_forge(github, github.token())[0].services
+    services = open_forge(github).services
     deleted = services.tidy_caches("main")
     left = [keys[114], keys[115], keys[117], "fetched-1-1", keys[0]]
     assert sorted(deleted) == sorted({*keys} - {*left[:3]})
@@ -280,29 +199,24 @@ def test_compiler_caches_that_are_superseded_go_and_no_other(github: GitHubServe
     assert services.tidy_caches("main") == []
 
 
-@pytest.mark.parametrize("lasts", [1, 99])
-def test_a_list_of_assets_that_fails_is_asked_for_again_and_is_an_error_of_the_forge(
-    github: GitHubServer, lasts: int, tmp_path: Path
+def test_a_list_of_assets_that_fails_is_asked_for_again(
+    github: GitHubServer, pauses: list[float], tmp_path: Path
 ) -> None:
-    forge, waits = waiting_forge(github, github.token())
-    head = head_of(forge, "main")
-    forge.create_tag("v1", head, "v1\n")
+    forge = open_forge(github)
+    forge.create_tag("v1", head_of(forge, "main"), "v1\n")
     draft = forge.create_draft("v1", title="v1", body="", prerelease=False)
     (tmp_path / "a.txt").write_text("a")
     asset = forge.upload(draft, "a.txt", tmp_path / "a.txt")
-    faults = [Fault(status=502)] * lasts
+    faults = [Fault(status=502)]
     github.faults = lambda record: faults.pop() if faults and record.operation.endswith("/assets") else None
-    if lasts == 1:
-        forge.delete_asset(draft, asset)
-        assert waits == [1]
-        assert not github.repositories[REPOSITORY].releases[int(draft.id)].assets
-    else:
-        refused(lambda: forge.delete_asset(draft, asset), "forge-unreachable")
+    forge.delete_asset(draft, asset)
+    assert pauses == [1]
+    assert not github.repositories[REPOSITORY].releases[int(draft.id)].assets
 
 
 @pytest.fixture
 def timings(github: GitHubServer) -> GitHubRuns:
-    return GitHubRuns(GitHubClient(REPOSITORY, token=github.token(), api=github.api_url, server=github.url))
+    return GitHubRuns(open_forge(github).client)
 
 
 def test_runs_of_more_than_a_page(github: GitHubServer, timings: GitHubRuns) -> None:
@@ -332,3 +246,82 @@ def test_jobs_with_their_steps(github: GitHubServer, timings: GitHubRuns) -> Non
     assert (sdk.name, sdk.labels, sdk.started_at, sdk.completed_at) == ("sdk", ("ubuntu-24.04",), MONDAY, end)
     assert [(s.name, s.started_at, s.completed_at, s.conclusion) for s in sdk.steps] == [step]
     assert (wheels.status, wheels.conclusion, wheels.completed_at) == ("in_progress", None, None)
+
+
+# -- pull requests of an integrate: each said and done once, whatever becomes of the answers --------------------------
+
+BRANCH = "integrates/llvm-20261120"
+
+
+@pytest.fixture
+def pulls(github: GitHubServer, pauses: list[float]) -> GitHubPullRequests:
+    github.repositories[REPOSITORY].git.run("update-ref", f"refs/heads/{BRANCH}", "refs/heads/main")
+    token = github.token(scopes=("actions", "contents", "issues", "pull_requests"))
+    return GitHubPullRequests(open_forge(github, token).client)
+
+
+def lose_answers(github: GitHubServer, drop: Literal["", "before", "after"]) -> None:
+    """The first try of each write gets no answer."""
+    written: set[str] = set()
+
+    def fault(record: Record) -> Fault | None:
+        key = f"{record.method} {record.path}"
+        if not drop or record.method == "GET" or key in written:
+            return None
+        written.add(key)
+        return Fault(drop=drop)
+
+    github.faults = fault
+
+
+@pytest.mark.parametrize("drop", ["", "before", "after"])
+def test_a_pull_request_from_draft_to_review(
+    github: GitHubServer, pulls: GitHubPullRequests, drop: Literal["", "before", "after"]
+) -> None:
+    lose_answers(github, drop)
+    first = pulls.ensure_draft(branch=BRANCH, base="main", title="Integrate LLVM", body="3 behind")
+    assert pulls.ensure_draft(branch=BRANCH, base="main", title="Integrate LLVM", body="2 behind") == first
+    for text in ("stopped", "stopped", "goes on"):
+        pulls.comment(branch=BRANCH, key="walk", body=text)
+    pulls.mark_ready(branch=BRANCH)
+    pulls.mark_ready(branch=BRANCH)
+    found = [issue for issue in github.repositories[REPOSITORY].issues if "head" in issue]
+    assert [(pull["title"], pull["body"], pull["draft"]) for pull in found] == [("Integrate LLVM", "2 behind", False)]
+    comments = list(pulls._required(BRANCH).get_issue_comments())
+    assert [comment.body for comment in comments] == ["<!-- mlir-release:walk -->\ngoes on"]
+
+
+def test_a_branch_without_a_pull_request(pulls: GitHubPullRequests) -> None:
+    refused(
+        lambda: pulls.comment(branch=BRANCH, key="walk", body="stopped"),
+        "not-on-forge",
+        "there is no open pull request for",
+    )
+
+
+@pytest.mark.parametrize("drop", ["", "before", "after"])
+def test_ci_runs_once_at_each_head(
+    github: GitHubServer, pulls: GitHubPullRequests, drop: Literal["", "before", "after"]
+) -> None:
+    lose_answers(github, drop)
+    repository = github.repositories[REPOSITORY]
+    repository.settings["workflows"] = ("ci.yml", "llvm.yml")
+    first = repository.git.resolve(f"refs/heads/{BRANCH}")
+    assert first is not None
+    second = commit_files(repository.git, first, {"a": b"1"}, "On\n", repository.signature("bot"))
+    pulls.dispatch(workflow="llvm.yml", branch=BRANCH)  # another workflow at the same commit is none
+    for _ in range(2):
+        pulls.ensure_ci(workflow="ci.yml", branch=BRANCH, head=first)
+    repository.git.run("update-ref", f"refs/heads/{BRANCH}", second)
+    for _ in range(2):
+        pulls.ensure_ci(workflow="ci.yml", branch=BRANCH, head=second)
+    heads = [run["head_sha"] for run in repository.runs if run["workflow"] == "ci.yml"]
+    assert heads == [first, second]
+
+
+def test_a_workflow_that_is_not_there(pulls: GitHubPullRequests) -> None:
+    refused(
+        lambda: pulls.dispatch(workflow="nothing.yml", branch=BRANCH),
+        "not-on-forge",
+        "the repository has no workflow",
+    )

@@ -9,35 +9,25 @@ import pytest
 from mlir_release.ground.git.trees import commit_files
 from mlir_release.release.forge.base import BranchMoved, Taken
 from mlir_release.release.forge.files import head_of
-from mlir_release.release.forge.github.client import GitHubClient
 from mlir_release.release.forge.github.forge import GitHubForge
-from tests.github_server import Fault, GitHubServer
+from tests.github_server import Fault
+from tests.github_stage import REPOSITORY, WORKFLOW
 from tests.refusals import refused
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
+    from tests.github_server import GitHubServer
 
-REPOSITORY = "llvm/mlir-wheels"
 TAG = "snapshot-20261120.01"
-WORKFLOW = ".github/workflows/release.yml"
 
 
 @pytest.fixture
-def github(tmp_path: Path) -> Iterator[GitHubServer]:
-    with GitHubServer(tmp_path / "github") as server:
-        server.add_repository(REPOSITORY, {"README": b"wheels\n", WORKFLOW: b"on: workflow_dispatch\n"})
-        yield server
+def forge(github: GitHubServer, pauses: list[float]) -> GitHubForge:
+    """As a job sees it."""
+    return open_forge(github, github.token())
 
 
-def open_forge(
-    github: GitHubServer, *, scopes: Sequence[str] = ("contents", "actions"), kind: str = "ghs"
-) -> tuple[GitHubForge, list[float]]:
-    """A forge, and the seconds that it waits."""
-    waits: list[float] = []
-    token = github.token(scopes=scopes, kind=kind)
-    client = GitHubClient(REPOSITORY, token=token, api=github.api_url, server=github.url, sleep=waits.append)
-    return GitHubForge(client), waits
+def open_forge(github: GitHubServer, token: str) -> GitHubForge:
+    return GitHubForge.open(REPOSITORY, environ=github.environment(REPOSITORY, token))
 
 
 def change_on_main(github: GitHubServer, path: str = WORKFLOW) -> None:
@@ -52,8 +42,9 @@ def pinned(forge: GitHubForge, expected: str | None = None) -> str:
     return forge.commit("snapshots", expected=expected, base=forge.head("main"), files={"pin": b"1"}, message="m\n")
 
 
-def test_a_job_may_not_make_refs_to_other_workflows_than_mains(github: GitHubServer) -> None:
-    forge, waits = open_forge(github)
+def test_a_job_may_not_make_refs_to_other_workflows_than_mains(
+    github: GitHubServer, forge: GitHubForge, pauses: list[float]
+) -> None:
     base, pin = forge.head("main"), pinned(forge)
     change_on_main(github, "README")
     forge.create_tag(TAG, pin, "m\n")  # nothing of the workflows was changed
@@ -70,20 +61,19 @@ def test_a_job_may_not_make_refs_to_other_workflows_than_mains(github: GitHubSer
     assert (forge.head("snapshots"), forge.head("topic"), len(forge.tags())) == (pin, None, 1)
     assert forge.head("snapshots") == pin
     assert pinned(forge, pin) == forge.head("snapshots")
-    assert waits == []
+    assert pauses == []
 
 
 @pytest.mark.parametrize(("kind", "scope"), [("ghs", "workflows"), ("github_pat", "workflows"), ("ghp", "workflow")])
 def test_who_may_write_workflows_makes_any_ref(github: GitHubServer, kind: str, scope: str) -> None:
-    forge, _ = open_forge(github, scopes=("contents", scope), kind=kind)
+    forge = open_forge(github, github.token(scopes=("contents", scope), kind=kind))
     pin = pinned(forge)
     change_on_main(github)
     forge.create_tag(TAG, pin, "m\n")
     assert [tag.commit for tag in forge.tags()] == [pin]
 
 
-def test_a_refusal_for_another_reason_is_no_lost_race(github: GitHubServer) -> None:
-    forge, _ = open_forge(github)
+def test_a_refusal_for_another_reason_is_no_lost_race(github: GitHubServer, forge: GitHubForge) -> None:
     pin = pinned(forge)
     github.faults = lambda record: (
         Fault(status=403, message="Resource not accessible by integration") if record.path.endswith("/refs") else None
@@ -92,18 +82,18 @@ def test_a_refusal_for_another_reason_is_no_lost_race(github: GitHubServer) -> N
     assert "contents: write" in error.remedy
 
 
-def test_a_tag_that_is_not_shown_yet_is_waited_for(github: GitHubServer) -> None:
-    forge, waits = open_forge(github)
+def test_a_tag_that_is_not_shown_yet_is_waited_for(
+    github: GitHubServer, forge: GitHubForge, pauses: list[float]
+) -> None:
     head = head_of(forge, "main")
     github.refs_appear_after = lambda: 4
     forge.create_tag(TAG, head, "m\n")
     draft = forge.create_draft(TAG, title="t", body="b", prerelease=True)
     assert (draft.tag, draft.draft) == (TAG, True)
-    assert sum(waits) == 30
+    assert sum(pauses) == 30
 
 
-def test_a_taken_tag_that_is_not_shown_yet_is_taken(github: GitHubServer) -> None:
-    forge, _ = open_forge(github)
+def test_a_taken_tag_that_is_not_shown_yet_is_taken(github: GitHubServer, forge: GitHubForge) -> None:
     head = head_of(forge, "main")
     github.refs_appear_after = lambda: 2
     forge.create_tag(TAG, head, "m\n")
@@ -114,14 +104,12 @@ def test_a_taken_tag_that_is_not_shown_yet_is_taken(github: GitHubServer) -> Non
         pinned(forge)
 
 
-def test_a_tag_that_never_comes_is_missing(github: GitHubServer) -> None:
-    forge, waits = open_forge(github)
+def test_a_tag_that_never_comes_is_missing(forge: GitHubForge, pauses: list[float]) -> None:
     refused(lambda: forge.create_draft(TAG, title="t", body="b", prerelease=True), "not-on-forge")
-    assert sum(waits) == 30
+    assert sum(pauses) == 30
 
 
-def test_a_dispatch_waits_for_its_tag(github: GitHubServer) -> None:
-    forge, waits = open_forge(github)
+def test_a_dispatch_waits_for_its_tag(github: GitHubServer, forge: GitHubForge, pauses: list[float]) -> None:
     head = head_of(forge, "main")
     github.refs_appear_after = lambda: 4
     forge.create_tag(TAG, head, "m\n")
@@ -129,14 +117,13 @@ def test_a_dispatch_waits_for_its_tag(github: GitHubServer) -> None:
     assert [made.ref for made in github.dispatches] == [TAG]
     assert run is not None
     assert run.ref == TAG
-    assert sum(waits) == 30
+    assert sum(pauses) == 30
 
 
-def test_a_dispatch_of_no_ref_is_refused(github: GitHubServer) -> None:
-    forge, waits = open_forge(github)
+def test_a_dispatch_of_no_ref_is_refused(forge: GitHubForge, pauses: list[float]) -> None:
     error = refused(lambda: forge.dispatch("release.yml", ref=TAG, inputs={}), "forge-refused")
     assert "No ref found" in error.why
-    assert sum(waits) == 30
+    assert sum(pauses) == 30
 
 
 @pytest.mark.parametrize(
@@ -146,19 +133,19 @@ def test_a_dispatch_of_no_ref_is_refused(github: GitHubServer) -> None:
         "Event 'workflow_dispatch' is not allowed to trigger Actions workflows.",
     ],
 )
-def test_a_dispatch_that_a_policy_forbids_names_the_setting(github: GitHubServer, words: str) -> None:
-    forge, waits = open_forge(github)
+def test_a_dispatch_that_a_policy_forbids_names_the_setting(
+    github: GitHubServer, forge: GitHubForge, pauses: list[float], words: str
+) -> None:
     github.dispatch_policy = words
     error = refused(lambda: forge.dispatch("release.yml", ref="main", inputs={}), "token-lacks-right")
     assert "Settings > Actions > Policies" in error.remedy
     assert "actions: write" in error.remedy
-    assert waits == []
+    assert pauses == []
 
 
 @pytest.mark.parametrize("prerelease", [True, False])
-def test_a_draft_is_never_the_latest(github: GitHubServer, prerelease: bool) -> None:
+def test_a_draft_is_never_the_latest(forge: GitHubForge, prerelease: bool) -> None:
     """GitHub answers 422 to a draft or a prerelease that should become the latest."""
-    forge, _ = open_forge(github)
     head = head_of(forge, "main")
     forge.create_tag(TAG, head, "m\n")
     draft = forge.create_draft(TAG, title="t", body="b", prerelease=prerelease)

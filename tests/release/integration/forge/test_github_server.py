@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import subprocess
 import time
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -84,21 +83,6 @@ def test_an_upload_that_breaks_off_leaves_a_starter(github: GitHubServer) -> Non
     assert upload(github, token, release, "a.whl", b"a wheel").status_code == 201
 
 
-def test_an_immutable_release_burns_its_tag(github: GitHubServer) -> None:
-    github.repositories[NAME].settings["immutable"] = True
-    token = github.token()
-    head = ask(github, "GET", "/git/ref/heads/main").json()["object"]["sha"]
-    assert ask(github, "POST", "/git/refs", token, {"ref": "refs/tags/v1", "sha": head}).status_code == 201
-    release = make_draft(github, token)
-    asset = upload(github, token, release, "a.whl", b"wheel").json()
-    assert ask(github, "PATCH", f"/releases/{release['id']}", token, {"draft": False}).json()["immutable"]
-    assert upload(github, token, release, "b.whl", b"wheel").status_code == 422
-    assert ask(github, "DELETE", asset["url"], token).status_code == 422
-    assert ask(github, "DELETE", f"/releases/{release['id']}", token).status_code == 204
-    refused = ask(github, "POST", "/releases", token, {"tag_name": "v1", "draft": True})
-    assert "immutable" in refused.json()["errors"][0]["message"]
-
-
 def test_large_pages_of_releases_are_slow_and_too_large_ones_end_in_504(github: GitHubServer) -> None:
     tags = add_past(github, NAME, 100, until=NOW)
     assert ask(github, "GET", "/releases?per_page=100").status_code == 504
@@ -136,20 +120,3 @@ def test_pages_are_yesterdays_for_ten_minutes(tmp_path: Path) -> None:
             seen.append(requests.get(address, timeout=600).text)
         assert seen == ["old", "old", "new"]
         assert requests.get(f"{address}nothing", timeout=600).status_code == 404
-
-
-def test_git_over_http(github: GitHubServer, tmp_path: Path) -> None:
-    def push(token: str) -> bool:
-        address = github.url.replace("://", f"://x-access-token:{token}@") if token else github.url
-        command = ["git", "-c", "credential.helper=", "push", "-q", f"{address}/{NAME}.git", "HEAD:refs/heads/work"]
-        environment = {"PATH": "/usr/bin:/bin", "GIT_TERMINAL_PROMPT": "0"}
-        return subprocess.run(command, cwd=clone, env=environment, capture_output=True, check=False).returncode == 0
-
-    clone = tmp_path / "clone"
-    subprocess.run(["git", "clone", "-q", f"{github.url}/{NAME}.git", str(clone)], check=True, capture_output=True)
-    assert (clone / "README").read_bytes() == b"wheels\n"
-    assert not push("")
-    assert not push("ghs_wrong")
-    assert not push(github.token(scopes=()))
-    assert push(github.token())
-    assert ask(github, "GET", "/git/ref/heads/work").status_code == 200

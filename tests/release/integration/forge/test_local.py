@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
 import multiprocessing
 import os
@@ -281,19 +280,6 @@ def test_an_asset_that_somebody_cut_off_is_incomplete(forge: LocalForge, source:
     assert forge.upload(draft, "a.whl", source).complete
 
 
-def test_an_asset_that_somebody_changed_is_not_handed_out(forge: LocalForge, source: Path, tmp_path: Path) -> None:
-    draft = draft_of(forge)
-    asset = forge.upload(draft, "a.whl", source)
-    (forge.root / "drafts" / draft.id / "a.whl").write_bytes(b"x" * asset.size)
-    (tmp_path / "out").mkdir()
-    refused(
-        lambda: forge.download(draft, asset, tmp_path / "out" / "a.whl"),
-        "forge-damaged",
-        "on the forge is not what was uploaded",
-    )
-    assert not list((tmp_path / "out").iterdir())
-
-
 def test_a_record_that_somebody_changed(forge: LocalForge) -> None:
     draft = draft_of(forge)
     (forge.root / "drafts" / draft.id / ".forge.json").write_text(json.dumps({"id": 1}))
@@ -483,19 +469,6 @@ def test_a_run_whose_runner_died_has_failed(forge: LocalForge) -> None:
     (run,) = forge.runs("release.yml", ref="main")
     assert (run.status, run.conclusion) == ("completed", "failure")
     assert forge.take_run() is None
-
-
-def test_a_mirror_can_be_read_where_nothing_can_be_written(forge: LocalForge, source: Path, tmp_path: Path) -> None:
-    """A copy of the folder is a forge: nothing in it names the place where it lay."""
-    draft = draft_of(forge)
-    asset = forge.upload(draft, "a.whl", source)
-    forge.publish(draft)
-    mirror = client(Path(shutil.copytree(forge.root, tmp_path / "mirror")))
-    (release,) = mirror.releases()
-    mirror.download(release, release.assets[0], tmp_path / "copy")
-    assert hashlib.sha256((tmp_path / "copy").read_bytes()).hexdigest() == asset.sha256
-    assert fetch_file(release.assets[0].url) == source.read_bytes()
-    assert str(tmp_path / "mirror") in release.assets[0].url
 
 
 def test_no_tag_leads_out_of_the_folder_of_releases(forge: LocalForge) -> None:
