@@ -64,13 +64,15 @@ def test_the_newest_run_of_a_check_counts(github: GitHubServer) -> None:
     assert linux() == "success"
 
 
-def test_statuses_are_found_on_any_page(github: GitHubServer) -> None:
+def test_statuses_are_found_on_any_page_and_stand_beside_check_runs(github: GitHubServer) -> None:
     checks = GitHubChecks(GitHubClient.of_environment(UPSTREAM))
     repository, (commit, *_) = github.repositories[UPSTREAM], add_commits(github, 1)
     many = {f"other {number}": "failure" for number in range(150)}
+    repository.checks[commit] = {"linux": "success"}
     for state in ("success", "error", "pending"):
         repository.statuses[commit] = {**many, "buildbot": state}
-        assert checks.states(commit, ["buildbot"])["buildbot"] == state
+        found = checks.states(commit, ["linux", "buildbot"])
+        assert (found["linux"], found["buildbot"]) == ("success", state)
 
 
 def asked(github: GitHubServer) -> list[str]:
@@ -155,19 +157,8 @@ def test_a_dry_run_explains_the_choice(github: GitHubServer, tmp_path: Path, mon
     assert f"green: {commits[1][:12]}, 1 commit and" in shown.stderr
     data = json.loads(run(*command, "--json").stdout)
     assert data["revision"] == data["green"]["commit"] == commits[1]
-    assert [row["green"] for row in data["green"]["candidates"]] == [False, True]
+    candidates = [(row["green"], row["subject"]) for row in data["green"]["candidates"]]
+    assert candidates == [(False, "m"), (True, "m")]
     assert forge.tags() == []
     by_head = run("snapshot", "--forge", f"local:{tmp_path / 'forge'}", "--policy", "head", "--dry-run", "--json")
     assert json.loads(by_head.stdout)["green"] is None
-
-
-def test_the_pin_is_set_to_it(github: GitHubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    commits = add_commits(github, 2)
-    github.repositories[UPSTREAM].checks = {commits[1]: {"linux": "success"}}
-    (tmp_path / "targets.toml").write_text(targets(github))
-    (tmp_path / PIN_FILE).write_text(REVISION + "\n")
-    monkeypatch.setenv("MLIR_RELEASE_CACHE", str(tmp_path / "cache"))
-    done = run("pin", "set", "green", "-C", str(tmp_path))
-    assert done.returncode == 0, done.stderr
-    assert "LLVM 23.1.1" in done.stdout
-    assert (tmp_path / PIN_FILE).read_text().strip() == commits[1]
