@@ -57,11 +57,6 @@ def test_a_pointer_without_one_says_what_to_do_instead(stage: LatestStage) -> No
     assert "name a tag, or latest" in error.remedy
 
 
-def test_a_channel_that_is_older_than_its_date_allows_is_refused(stage: LatestStage) -> None:
-    stage.point(NEW, good=good(stage), age=15)
-    refused(lambda: read(stage), "latest-stale", "expired")
-
-
 def test_another_release_of_that_tag_is_refused(stage: LatestStage) -> None:
     stage.point(NEW, good=good(stage, manifest="0" * 64))
     refused(lambda: read(stage), "latest-stale", "is not the release that is signed as latest-good")

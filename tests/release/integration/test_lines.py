@@ -91,11 +91,6 @@ def test_a_numbered_release_has_the_targets_of_its_line_and_a_snapshot_those_of_
     assert (shown[NUMBERED]["verdict"], shown[NUMBERED]["total"]) == ("passed", 1)
 
 
-def test_a_candidate_of_the_line_is_made_by_it_too(stage: Lines) -> None:
-    stage.run("release", "start", "--version", "23.1.1rc2", "--revision", stage.revision)
-    assert stage.targets("llvm-23.1.1rc2.01") == [OF_LINE]
-
-
 def test_the_line_is_that_of_the_tags_own_commit(stage: Lines) -> None:
     stage.run("release", "start", "--version", VERSION)
     stage.commit({LINE: make_line(make_row(), pythons=["cp310"]).encode()})
@@ -127,13 +122,6 @@ def test_a_line_of_which_its_revision_can_have_nothing(stage: Lines) -> None:
     stage.commit({LINE: old.encode()})
     error = refused(lambda: stage.run("release", "start", "--version", VERSION), "revision-unsuitable")
     assert (error.where, LINE in error.remedy) == (LINE, True)
-    assert not stage.forge.tags()
-
-
-def test_a_line_cannot_say_who_signs_or_where_revisions_come_from(stage: Lines) -> None:
-    stage.commit({LINE: (OWN + '\n[release]\nupstream = "https://evil.example"\nprovenance = "none"\n').encode()})
-    error = refused(lambda: stage.run("release", "start", "--version", VERSION), "config-invalid")
-    assert "release is an unknown key" in error.why
     assert not stage.forge.tags()
 
 

@@ -21,17 +21,15 @@ from mlir_release.release.latest.catalogue import read_index
 from mlir_release.release.latest.reverts import BUILT_FROM, built_from
 from mlir_release.release.model.matrix import Matrix
 from mlir_release.release.probe.probe import CleanRoom, probe_published
-from mlir_release.release.transaction.assets import read_wheel
 from mlir_release.release.transaction.draft import Draft
 from mlir_release.release.transaction.sweep import sweep
 from mlir_release.release.transaction.upload import upload
 from mlir_release.use.install import install
-from tests.made_up_project import alone, fill_plain, made_up_targets, make_plain_wheel, registered
+from tests.made_up_project import alone, fill_plain, made_up_targets, registered
 from tests.paper_forge import PaperForge, make_index, make_manifest
 from tests.refusals import refused
 from tests.release.integration.sweep_stage import SweepStage, revision_of, version_of
 from tests.release_stage import Stage, find_release, make_stage
-from tests.serving import main_index
 from tests.wheel_factory import OTHER_PYTHON, PYTHON, TAG, VERSION, make_report, make_wheel
 
 if TYPE_CHECKING:
@@ -159,12 +157,6 @@ def test_requirements_of_the_main_name_never_become_another_projects(tmp_path: P
 
 
 @pytest.fixture(scope="module")
-def pypi(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with main_index(tmp_path_factory.mktemp("pypi")) as url:
-        yield url
-
-
-@pytest.fixture(scope="module")
 def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return venv.create(tmp_path_factory.mktemp("python") / "environment", Path(sys.executable), pip=True).root
 
@@ -284,8 +276,3 @@ def test_a_repository_of_another_project_alone(tmp_path: Path, python: Path, pyp
         assert built_from(read_index(stage.forge)) == (*BUILT_FROM, "plain")
         done = CliRunner().invoke(app, ["release", "find", "--forge", str(stage.forge.root), "--json"])
         assert done.exit_code == 0, done.output
-
-
-def test_the_release_word_of_a_wheel_is_found_in_any_package(tmp_path: Path) -> None:
-    wheel = read_wheel(make_plain_wheel(tmp_path))
-    assert (wheel.row.project, wheel.info.profile, wheel.row.target) == ("plain", "library", PLAIN)

@@ -1,4 +1,4 @@
-"""Wheels of an SDK in a release: from the draft to the manifest and the pages, like any other, and never to PyPI."""
+"""Wheels of an SDK in a release: from the draft to the manifest and the pages, like any other."""
 
 from __future__ import annotations
 
@@ -13,16 +13,13 @@ from packaging.requirements import Requirement
 from mlir_release.builder.projects.mlir import SDK_WHEEL
 from mlir_release.ground.errors import NeedsPersonError
 from mlir_release.ground.python import venv
-from mlir_release.release.forge.local.forge import LocalForge
 from mlir_release.release.index.generate import generate
-from mlir_release.release.pypi.project import IndexProject, make_plan
 from mlir_release.release.transaction.publish import publish
 from mlir_release.use.install import install
-from mlir_release.use.mirror import mirror
 from tests.refusals import refused
 from tests.release_stage import Stage, make_stage
 from tests.targets_factory import make_row, make_targets
-from tests.wheel_factory import PYTHON, TAG, VERSION
+from tests.wheel_factory import PYTHON, TAG
 
 if TYPE_CHECKING:
     from mlir_release.release.model.manifest import Manifest
@@ -42,12 +39,12 @@ def stage(tmp_path: Path) -> Stage:
     return made
 
 
-def published(stage: Stage, tag: str = TAG, version: str = VERSION) -> Manifest:
+def published(stage: Stage) -> Manifest:
     """The manifest of the release with the wheels of its SDK."""
     package = {f"mlir_sdk/{path.name}": path.read_bytes() for path in (SDK_WHEEL / "mlir_sdk").glob("*.py")}
     for name, files in zip(DISTRIBUTIONS, (package, {}, {}), strict=True):
-        stage.fill(tag=tag, version=version, pythons=["py3"], distribution=name, files=files)
-    return stage.publish(stage.dist / tag, tag=tag).manifest
+        stage.fill(pythons=["py3"], distribution=name, files=files)
+    return stage.publish(stage.dist / TAG).manifest
 
 
 @pytest.fixture
@@ -81,15 +78,6 @@ def test_the_manifest_has_them_with_their_tests(stage: Stage) -> None:
     }
 
 
-def test_pypi_gets_the_bindings_alone(stage: Stage) -> None:
-    stage.add_tag("llvm-22.1.8.01", "22.1.8")
-    stage.fill(tag="llvm-22.1.8.01", version="22.1.8", pythons=[PYTHON])
-    manifest = published(stage, "llvm-22.1.8.01", "22.1.8")
-    assert len(manifest.wheels) == 4
-    plan = make_plan(manifest, IndexProject(name="mlir", url="", files={}, owners=None))
-    assert [wheel.distribution for wheel in plan.upload] == ["mlir"]
-
-
 def test_requirements_choose_them_for_every_cpython_of_their_platform(pages: Path) -> None:
     for name in DISTRIBUTIONS:
         text = (pages / TAG / f"requirements-{TAG}-{name}.txt").read_text(encoding="utf-8")
@@ -115,15 +103,6 @@ def test_no_page_names_them_in_a_command_that_asks_pypi(pages: Path) -> None:
         for command in page.read_text(encoding="utf-8").split("<code>")[1:]:
             if "mlir-sdk" in (words := command.split("</code>")[0]):
                 assert not {"-f", "--find-links", "--extra-index-url"}.intersection(words.split())
-
-
-def test_a_mirror_has_them(stage: Stage, tmp_path: Path) -> None:
-    manifest = published(stage)
-    there = LocalForge.create(tmp_path / "mirror", {"README": b"a mirror\n"})
-    mirror(stage.forge, there)
-    copied = there.published(TAG)
-    assert copied is not None
-    assert {wheel.filename for wheel in manifest.wheels} <= {asset.name for asset in copied.assets}
 
 
 def test_they_are_installed_where_asked_for(stage: Stage, tmp_path: Path) -> None:

@@ -62,6 +62,7 @@ def test_an_unsigned_publication_downloads_each_wheel_once(tmp_path: Path, monke
         stage.upload()
         done, requests, downloads = asked(stage, stage.publish)
         assert not done.unsigned
+        assert (done.manifest.provenance, done.manifest.repository) == ("none", "")
         assert downloads == {stage.wheel.name: 1, REPORT: 1}
         assert requests == 32
 

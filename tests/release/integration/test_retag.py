@@ -63,8 +63,7 @@ def test_the_tag_is_what_the_binaries_need_and_the_bytes_are_the_same_each_time(
     assert report.tags == (f"{job.python.tag}-{job.python.tag}-{report.true_platform_tag}",)
     assert report.true_platform_tag.startswith("manylinux_2_")
     assert usage.cpu > 0
-    digest = report.sha256
-    assert inspect(retag(wheel, job)[0]).sha256 == digest
+    assert inspect(retag(wheel, job)[0]).sha256 == report.sha256
 
 
 def test_a_wheel_that_needs_an_outside_library_is_refused(job: BuildJob, tmp_path: Path) -> None:
@@ -84,14 +83,10 @@ def test_a_glibc_that_auditwheel_has_no_policy_for_needs_none(job: BuildJob, tmp
     source = "int new(void);\nint f(void) { return new(); }\nvoid *PyInit__x(void) { return 0; }"
     extension = compiled(tmp_path, source, "x.so", "-nostdlib", f"-L{tmp_path}", "-lfuture")
     wheel = make_wheel(tmp_path / "built", python=job.python.tag, platform=PLATFORM, files={EXTENSION: extension})
-    tagged, usage = retag(wheel, job)
-    report = inspect(tagged)
+    report = inspect(retag(wheel, job)[0])
     assert report.problems == ()
     assert report.external == ()
     arch = PLATFORM.removeprefix("linux_")
     assert report.true_platform_tag == f"manylinux_2_99_{arch}"
     assert report.tags == (f"{job.python.tag}-{job.python.tag}-manylinux_2_99_{arch}",)
-    assert usage.cpu > 0
-    assert wheel.exists()
-    digest = report.sha256
-    assert inspect(retag(wheel, job)[0]).sha256 == digest
+    assert inspect(retag(wheel, job)[0]).sha256 == report.sha256

@@ -10,13 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.ground.errors import NeedsPersonError
 from mlir_release.ground.python.cpython import CPython
 from mlir_release.ground.python.pythons import Python
 from mlir_release.release.index.generate import generate
-from mlir_release.release.pinning.state import find_state, matrix_of
-from mlir_release.release.transaction.decisions import waive, waive_only
-from mlir_release.release.transaction.publish import publish
+from mlir_release.release.transaction.decisions import waive_only
 from mlir_release.release.transaction.upload import upload
 from mlir_release.use.install import choose
 from tests.refusals import refused
@@ -89,21 +86,6 @@ def test_each_gets_its_file(stage: Stage, tag: str, file: str) -> None:
     refused(lambda: choose(manifest, replace(python, cpython=CPython.of_tag("cp314t")), "mlir"), "no-fitting-wheel")
 
 
-def test_one_that_it_serves_keeps_it_back_until_a_person_waives_it(stage: Stage) -> None:
-    stage.upload(fill(stage, *SERVED[:2]), tag=TAG)
-    draft = stage.draft(TAG)
-    assert draft.card().lacking_required == ("smoke-mlir-linux-x86_64-cp314",)
-    with pytest.raises(NeedsPersonError, match="cp314: was not run"):
-        publish(draft)
-    waive(stage.forge, TAG, "mlir-linux-x86_64-cp314", "its runner is gone")
-    draft = stage.draft(TAG)
-    assert not draft.card().lacking_tests
-    assert not draft.card().lacking_required
-    manifest = published(stage)
-    assert [wheel.filename for wheel in manifest.wheels][1] == FILE
-    assert [waiver.target for waiver in manifest.waivers] == ["mlir-linux-x86_64-cp314"]
-
-
 def test_a_filter_waives_what_fails_of_one_cpython_only(stage: Stage) -> None:
     stage.upload(fill(stage, "cp312"), tag=TAG)
     done = waive_only(stage.forge, TAG, "python=cp314", "its runner is gone")
@@ -121,10 +103,3 @@ def test_a_filter_of_one_cpython_has_the_whole_wheel_built_and_one_tested(stage:
     assert set(draft.left_out) == {
         "mlir-linux-x86_64-cp311", *(f"smoke-mlir-linux-x86_64-{python}" for python in ("cp311", "cp312", "cp314")),
     }  # fmt: skip
-
-
-def test_an_older_revision_of_the_same_main_has_a_wheel_for_each(stage: Stage) -> None:
-    stage.add_tag("snapshot-20261120.04", "20261120.4", facts=FACTS)
-    matrix = matrix_of(stage.forge, find_state(stage.forge, "snapshot-20261120.04"))
-    assert len(matrix.wheels) == 4
-    assert not any("abi3" in wheel.name for wheel in matrix.wheels)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from tests.release_stage import Stage
+
 PLATFORM = "linux-x86_64"
 
 
@@ -99,8 +101,7 @@ def test_a_token_that_sees_no_drafts(veteran: Veteran) -> None:
     assert data["releases"][0]["state"] in ("building", "not started")
 
 
-def test_a_local_forge(tmp_path: Path) -> None:
-    stage = make_stage(tmp_path)
+def test_a_local_forge(stage: Stage) -> None:
     forge = f"local:{stage.forge.root}"
     wheel = make_wheel(stage.dist, python=PYTHON)
     make_report(stage.dist, wheel, target=f"smoke-mlir-{PLATFORM}-{PYTHON}", passed=False)
@@ -144,8 +145,7 @@ def test_what_was_measured_goes_from_the_report_to_manifest_notes_and_status(tmp
     assert text.count("%") == 1
 
 
-def test_a_draft_that_can_not_be_read_is_noted_and_the_rest_is_shown(tmp_path: Path) -> None:
-    stage = make_stage(tmp_path)
+def test_a_draft_that_can_not_be_read_is_noted_and_the_rest_is_shown(stage: Stage, tmp_path: Path) -> None:
     report = tmp_path / "report"
     report.write_text("{")
     draft = stage.draft().release
@@ -155,8 +155,7 @@ def test_a_draft_that_can_not_be_read_is_noted_and_the_rest_is_shown(tmp_path: P
     assert any(note.startswith(f"the draft of {stage.tag} can't be read") for note in data["notes"])
 
 
-def test_a_snapshot_with_a_commit_that_upstream_has_reverted_is_noted(tmp_path: Path) -> None:
-    stage = make_stage(tmp_path)
+def test_a_snapshot_with_a_commit_that_upstream_has_reverted_is_noted(stage: Stage) -> None:
     main = stage.forge.head("main")
     reverts = [Revert(commit=c * 40, subject="x", by="e" * 40, date="2026-11-21T00:00:00Z") for c in "ab"]
     quality = Quality(repository="local", releases={stage.tag: ReleaseQuality(reverted=tuple(reverts))})

@@ -1,4 +1,4 @@
-"""A sweep that is killed at any call of the forge, and one beside which another process acts at any of them.
+"""A sweep beside which another process acts at any call of the forge.
 
 The forge is in memory and each case starts from a copy of it, so that every call is tried, not a few.
 """
@@ -90,10 +90,6 @@ def add(forge: MemoryForge, tag: str, pythons: Sequence[str], folder: Path) -> N
     forge.end_run(tag, "failure")
 
 
-class Killed(BaseException):
-    """The process is gone."""
-
-
 @dataclass
 class Watched:
     """The forge as one process sees it; before its call number ``at``, ``event`` happens."""
@@ -101,7 +97,6 @@ class Watched:
     forge: MemoryForge
     event: Callable[[], object] = lambda: None
     at: int = 0
-    after: bool = False  #: after that call
     calls: int = 0
 
     def __getattr__(self, name: str) -> Any:
@@ -111,19 +106,11 @@ class Watched:
 
         def call(*arguments: Any, **options: Any) -> Any:
             self.calls += 1
-            mine = self.calls == self.at
-            if mine and not self.after:
+            if self.calls == self.at:
                 self.event()
-            result = value(*arguments, **options)
-            if mine and self.after:
-                self.event()
-            return result
+            return value(*arguments, **options)
 
         return call
-
-
-def kill() -> None:
-    raise Killed
 
 
 def go(forge: Forge) -> None:
@@ -184,22 +171,6 @@ def count(pending: MemoryForge) -> int:
 
 def points(calls: int, *, exhaustive: bool) -> Sequence[int]:
     return sorted({*range(1, calls, 1 if exhaustive else max(1, calls // SAMPLE)), calls})
-
-
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-def test_killed_at_any_call_the_next_sweeps_end_the_same(
-    pending: MemoryForge, *, after: bool, exhaustive: bool
-) -> None:
-    calls = count(pending)
-    tried = points(calls, exhaustive=exhaustive)
-    for at in tried:
-        watched = Watched(pending.fork(), kill, at, after)
-        with pytest.raises(Killed):
-            go(watched)
-        go(watched.forge)
-        settle(watched.forge)
-        assert end(watched.forge) == UNDISTURBED, f"killed at call {at}"
-    print(f"\nkilled {'after' if after else 'before'} {len(tried)} of {calls} calls of the forge")
 
 
 def publish_it(forge: MemoryForge) -> None:

@@ -122,12 +122,3 @@ def test_the_cache_may_serve_yesterdays(veteran: Veteran) -> None:
         assert manifests(asked) == 1
         veteran.github.deploy_pages(REPOSITORY, veteran.folder / "next")
     assert pages == job(veteran, "fresh", "--afresh")[1]
-
-
-def test_no_pages_yet(tmp_path: Path) -> None:
-    console.quiet = True
-    veteran = Veteran(tmp_path, 0)
-    with veteran.github:
-        asked, pages = job(veteran, "site")
-        assert manifests(asked) == 0
-        assert "index.html" in pages

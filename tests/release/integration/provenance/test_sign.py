@@ -312,10 +312,7 @@ def test_github_keeps_the_attestations_that_it_takes(job: Job, tmp_path: Path, a
     with GitHubServer(tmp_path / "github") as github:
         github.add_repository(REPOSITORY, {"a": b"a"})
         token = github.token(scopes=("contents", "attestations") if allowed else ("contents",))
-        forge = GitHubForge.open(
-            REPOSITORY,
-            environ={"GITHUB_TOKEN": token, "GITHUB_API_URL": github.api_url, "GITHUB_SERVER_URL": github.url},
-        )
+        forge = GitHubForge.open(REPOSITORY, environ=github.environment(REPOSITORY, token))
         done = job.attest(store=forge.services.keep_attestation)
         assert done.signed == (WHEEL,)
         assert done.stored == allowed

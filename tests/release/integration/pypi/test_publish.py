@@ -195,16 +195,6 @@ def test_the_commands_of_the_three_jobs(server: PypiStage, tmp_path: Path, monke
     assert sorted(json.loads(checked.stdout)["files"]) == names
 
 
-def test_what_was_uploaded_in_between_is_compared(server: PypiStage) -> None:
-    (name, *_) = server.publish()
-    (server.packages / name).write_bytes(b"other")
-    refused(
-        lambda: pypi.check(server.stage.forge, TAG, server.destination, pause=lambda _: None),
-        "pypi-unsuitable",
-        "the index has other bytes under the name",
-    )
-
-
 def set_candidates(server: PypiStage, wanted: bool) -> None:
     """Commit ``pypi-candidates`` to targets.toml."""
     forge = server.stage.forge
