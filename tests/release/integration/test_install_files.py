@@ -8,33 +8,61 @@ import py_compile
 import shutil
 import subprocess
 import sys
+from compileall import compile_dir
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from mlir_release.ground.programs.surroundings import also_pass
 from mlir_release.ground.python import venv
+from mlir_release.ground.python.cpython import ANY_PYTHON
+from mlir_release.release.forge.local.forge import LocalForge
 from mlir_release.use.install import install
 from mlir_release.use.install_target import find_target
 from tests.kill import NEEDS_COMPILER, kill_everywhere
 from tests.refusals import refused
-from tests.release.integration import install_scenarios
-from tests.release.integration.install_scenarios import SITE, by_pip, make_forge, place_of, with_tampered
 from tests.release.integration.signed_stage import TAG as SIGNED
 from tests.release.integration.signed_stage import signed_stage
+from tests.release_stage import make_stage
+from tests.use.integration.test_install import publish_in
 from tests.wheel_factory import TAG, VERSION, make_wheel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mlir_release.release.forge.local.forge import LocalForge
-
 INFO = f"mlir-{VERSION}.dist-info"
 
 #: What a foreign file does when Python runs it.
 RAN = "open({!r}, 'a').close()\n"
+
+#: Where the packages of an environment are.
+SITE = f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
+
+
+def place_of(folder: Path) -> Path:
+    """The interpreter of the environment in ``folder``."""
+    return folder / "environment" / "bin" / "python"
+
+
+def open_forge(folder: Path) -> LocalForge:
+    return LocalForge(folder / "forge")
+
+
+def make_forge(folder: Path, *requires: str) -> None:
+    """A forge with a release, and an empty environment."""
+    stage = make_stage(folder)
+    publish_in(stage.forge, stage.dist, TAG, VERSION, requires=requires)
+    venv.create(folder / "environment", Path(sys.executable))
+
+
+def by_pip(python: Path, wheel: Path) -> None:
+    """Install a wheel as anybody may have."""
+    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet"]
+    subprocess.run([*pip, "--no-index", "--no-deps", "--force-reinstall", wheel], check=True)
 
 
 @pytest.fixture(scope="module")
@@ -42,19 +70,24 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A forge, and an environment that its release was installed into."""
     folder = tmp_path_factory.mktemp("template")
     make_forge(folder)
-    install(install_scenarios.open_forge(folder), TAG, python=place_of(folder))
+    install(open_forge(folder), TAG, python=place_of(folder))
     return folder
 
 
 @pytest.fixture
 def forge(template: Path, tmp_path: Path) -> LocalForge:
     shutil.copytree(template / "environment", tmp_path / "environment", symlinks=True)
-    return install_scenarios.open_forge(template)
+    return open_forge(template)
 
 
 @pytest.fixture
 def site(forge: LocalForge, tmp_path: Path) -> Path:
     return tmp_path / "environment" / SITE
+
+
+@pytest.fixture
+def python(site: Path) -> Path:
+    return place_of(site.parents[3])
 
 
 @pytest.fixture
@@ -79,13 +112,13 @@ def content(site: Path) -> dict[str, str]:
 
 def another_build(site: Path, code: str) -> None:
     files = {"mlir_start.pth": f"import mlir_start; {code}".encode(), "mlir_start.py": code.encode()}
-    by_pip(site.parents[2] / "bin" / "python", make_wheel(site.parents[3] / "tampered", content=code, files=files))
+    by_pip(place_of(site.parents[3]), make_wheel(site.parents[3] / "tampered", content=code, files=files))
 
 
 def an_older_one(site: Path, code: str) -> None:
     files = {"mlir/gone.py": b"", "mlir_helper/__init__.py": b""}
     by_pip(
-        site.parents[2] / "bin" / "python",
+        place_of(site.parents[3]),
         make_wheel(site.parents[3] / "older", version="20251120.1", content=code, files=files),
     )
 
@@ -196,12 +229,11 @@ SPOILT: list[Callable[[Path, str], None]] = [
 
 @pytest.mark.parametrize("spoil", SPOILT, ids=lambda spoil: spoil.__name__)
 def test_whatever_was_there_it_ends_with_the_wheel_s_files(
-    forge: LocalForge, site: Path, mark: Path, spoil: Callable[[Path, str], None]
+    forge: LocalForge, site: Path, python: Path, mark: Path, spoil: Callable[[Path, str], None]
 ) -> None:
     expected = content(site)
     spoil(site, RAN.format(str(mark)))
     mark.unlink(missing_ok=True)  # pip has run it, when it installed it
-    python = site.parents[2] / "bin" / "python"
     install(forge, TAG, python=python)
     assert content(site) == expected
     assert not mark.exists()
@@ -210,7 +242,7 @@ def test_whatever_was_there_it_ends_with_the_wheel_s_files(
     assert not mark.exists()
 
 
-def test_what_is_outside_of_the_environment_stays(forge: LocalForge, site: Path, tmp_path: Path) -> None:
+def test_what_is_outside_of_the_environment_stays(forge: LocalForge, site: Path, python: Path, tmp_path: Path) -> None:
     """A RECORD can name anything; a package of another distribution stays, too."""
     (tmp_path / "mine").write_text("")
     (site / "other").mkdir()
@@ -227,17 +259,17 @@ def test_what_is_outside_of_the_environment_stays(forge: LocalForge, site: Path,
     )
     for more in ("", "bad\n", "a" * 200_000):
         (site / INFO / "RECORD").write_text("\n".join([*lines, more]))
-        install(forge, TAG, python=site.parents[2] / "bin" / "python")
+        install(forge, TAG, python=python)
     assert (tmp_path / "mine").exists()
     assert (site / "other" / "__init__.py").exists()
 
 
-def test_what_is_right_is_not_written_again(forge: LocalForge, site: Path) -> None:
+def test_what_is_right_is_not_written_again(forge: LocalForge, site: Path, python: Path) -> None:
     def times() -> dict[Path, int]:
         return {path: path.stat().st_ino for path in site.rglob("*") if path.is_file() and path.suffix != ".pyc"}
 
     before = times()
-    install(forge, TAG, python=site.parents[2] / "bin" / "python")
+    install(forge, TAG, python=python)
     assert times() == before
 
 
@@ -245,24 +277,21 @@ def test_what_is_right_is_not_written_again(forge: LocalForge, site: Path) -> No
 
 
 @pytest.mark.parametrize("record", [True, False])
-def test_what_conda_installed_is_not_replaced(forge: LocalForge, site: Path, record: bool) -> None:
+def test_what_conda_installed_is_not_replaced(forge: LocalForge, site: Path, python: Path, record: bool) -> None:
     (site / INFO / "INSTALLER").write_text("conda\n")
     if not record:
         (site / INFO / "RECORD").unlink()
     before = content(site)
-    error = refused(
-        lambda: install(forge, TAG, python=site.parents[2] / "bin" / "python"), "install-failed", "conda installed"
-    )
+    error = refused(lambda: install(forge, TAG, python=python), "install-failed", "conda installed")
     assert "conda remove mlir" in error.remedy
     assert content(site) == before
 
 
 def test_one_of_the_user_s_own_packages_would_come_first(
-    forge: LocalForge, site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    forge: LocalForge, site: Path, python: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only outside of virtual environments, where nothing of the user's counts."""
     monkeypatch.setenv("PYTHONUSERBASE", str(tmp_path / "user"))
-    python = site.parents[2] / "bin" / "python"
     assert find_target(python).user_site is None
     user = find_target(os.path.realpath(sys.executable)).user_site
     assert user is not None
@@ -291,10 +320,9 @@ def test_a_tampered_build_of_the_same_version_is_replaced_before_its_signed_one_
     assert "open(" not in (site / "mlir" / "__init__.py").read_text()
 
 
-def test_eight_at_once_end_well(forge: LocalForge, site: Path, tmp_path: Path, mark: Path) -> None:
+def test_eight_at_once_end_well(forge: LocalForge, site: Path, python: Path, tmp_path: Path, mark: Path) -> None:
     expected = content(site)
     another_build(site, RAN.format(str(mark)))
-    python = site.parents[2] / "bin" / "python"
     command = [
         sys.executable,
         "-m",
@@ -316,13 +344,38 @@ def test_eight_at_once_end_well(forge: LocalForge, site: Path, tmp_path: Path, m
     assert content(site) == expected
 
 
+def with_tampered(folder: Path) -> None:
+    """The environment has another build of the same version, and an older version of what the release needs."""
+    tree = {f"helper/part{number}.py": b"" for number in range(3)}
+    for version in ("0.1", "1"):
+        helper = make_wheel(
+            folder / "packages", distribution="helper", version=version, python=ANY_PYTHON, platform="any", files=tree
+        )
+        helper.rename(helper.with_name(f"helper-{version}-py3-none-any.whl"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PIP_NO_INDEX", "1")
+        patch.setenv("PIP_FIND_LINKS", str(folder / "packages"))
+        make_forge(folder, "helper>=1")
+    by_pip(place_of(folder), folder / "packages" / "helper-0.1-py3-none-any.whl")
+    compile_dir(
+        str(distribution("pip").locate_file("pip")), quiet=1
+    )  # else the first run has more to write than those that are killed
+    by_pip(place_of(folder), make_wheel(folder / "tampered", content="raise SystemExit(3)\n", files={"mlir/x.py": b""}))
+
+
+def run_install(folder: Path) -> None:
+    os.environ.update(PIP_NO_INDEX="1", PIP_FIND_LINKS=str(folder / "packages"))
+    also_pass(["KILLPOINTS"])  # pip is killed, too
+    install(open_forge(folder), TAG, python=place_of(folder))
+
+
 @NEEDS_COMPILER
 def test_killed_anywhere_it_ends_with_the_wheel_s_files(
     exhaustive: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A tampered build is there, and a dependency is installed by pip, which is killed, too."""
     killing = kill_everywhere(
-        f"{install_scenarios.__file__}:run_install",
+        f"{__file__}:run_install",
         prepare=with_tampered,
         observe=lambda folder: content(folder / "environment" / SITE),
         work=tmp_path,

@@ -1,4 +1,4 @@
-"""How often a command lists the forge's tags and releases: each listing grows with the repository's age."""
+"""What a command asks of an old repository: it lists tags and releases once at most, and requests do not grow."""
 
 from __future__ import annotations
 
@@ -9,9 +9,15 @@ import pytest
 from click.testing import CliRunner
 
 from mlir_release.cli.app import app
+from mlir_release.ground.console import console
 from mlir_release.release.forge.local.forge import LocalForge
+from mlir_release.release.transaction.decisions import discard
+from mlir_release.release.transaction.ledger import RECENT
+from mlir_release.release.transaction.publish import publish
+from mlir_release.release.transaction.upload import upload
 from tests.refusals import refused
 from tests.release_stage import NEXT_REVISION, Stage
+from tests.scale import Asked, Veteran
 from tests.wheel_factory import TAG
 
 if TYPE_CHECKING:
@@ -72,12 +78,41 @@ def test_what_is_missing_takes_no_listing(stage: Stage, listings: Counter[str]) 
 
 def test_a_build_that_is_published_by_another_process_meanwhile_is_seen(stage: Stage) -> None:
     """What was loaded is old by the end of a build, so every write is preceded by a look at its object."""
-    from mlir_release.release.transaction.decisions import discard
-    from mlir_release.release.transaction.publish import publish
-    from mlir_release.release.transaction.upload import upload
-
     mine, other = stage.draft(), stage.draft()
     upload(other, stage.fill())
     publish(other)
     assert publish(mine).already
     refused(lambda: discard(mine, f"mlir-linux-x86_64-{stage.matrix.wheels[0].interpreter}"), "release-unsuitable")
+
+
+# -- requests: a command costs the same at the two hundredth release as at the tenth ----------------------------------
+
+#: More than a page of rows, or what follows the first page would never be asked for.
+YOUNG, OLD = 10, 2 * RECENT
+
+
+def day(folder: Path, count: int) -> dict[str, Asked]:
+    """What each command asks of a repository with ``count`` releases."""
+    veteran = Veteran(folder, count)
+    with veteran.github:
+        return {asked.name: asked for asked in veteran.a_day()}
+
+
+def test_the_number_of_requests_does_not_grow_with_the_releases(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    console.quiet = True
+    for name in ("GITHUB_RUN_ID", "GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT", "GH_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    young, old = day(tmp_path / "young", YOUNG), day(tmp_path / "old", OLD)
+    assert young.keys() == old.keys()
+    for command, asked in young.items():
+        both = asked.operations, old[command].operations
+        assert both[1] == both[0], f"{command}: {both[1] - both[0]} more, {both[0] - both[1]} less"
+    for asked in old.values():
+        for record in asked.records:
+            assert "per_page=100" not in record.query or not record.path.endswith("/releases"), record
+            assert record.status != 504
+    # Anonymous readers have sixty requests an hour.
+    for command in ("install latest", "install TAG"):
+        assert old[command].requests["rest"] <= 6

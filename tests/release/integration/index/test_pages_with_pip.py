@@ -8,18 +8,21 @@ import re
 import subprocess
 import sys
 import tomllib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from click.testing import CliRunner
 
+from mlir_release.cli.app import app
 from mlir_release.ground.errors import UsageError, VerificationError
 from mlir_release.ground.python.cpython import ANY_PYTHON
 from mlir_release.release.forge.local.forge import LocalForge
 from mlir_release.release.index.generate import generate
 from mlir_release.release.index.site import SiteOptions
+from mlir_release.release.instructions import install_snippets
 from mlir_release.release.instructions.install_check import run_pip
 from mlir_release.release.instructions.install_snippets import own_commands, projects
 from mlir_release.release.probe.probe import CleanRoom, Patience, documented, probe, probe_published
@@ -28,6 +31,7 @@ from mlir_release.release.transaction.draft import Draft
 from mlir_release.release.transaction.publish import publish
 from mlir_release.release.transaction.upload import upload
 from tests import installers
+from tests.bindings_factory import FILES
 from tests.refusals import refused
 from tests.release_stage import NOW, WHO, Stage, make_stage
 from tests.serving import Served, serve
@@ -87,8 +91,8 @@ class PagesWithPip:
         return files
 
 
-def room_of(site: PagesWithPip) -> CleanRoom:
-    return CleanRoom(pythons=[Path(sys.executable)], pip_options=["--index-url", site.main_index])
+def room_of(site: PagesWithPip, **more: Any) -> CleanRoom:
+    return CleanRoom(pythons=[Path(sys.executable)], pip_options=["--index-url", site.main_index], **more)
 
 
 @pytest.fixture
@@ -105,9 +109,7 @@ def wheel_name(version: str, python: str = PYTHON) -> str:
 def test_every_documented_command_gets_the_wheel(site: PagesWithPip) -> None:
     manifest = site.publish(TAG, VERSION, PYTHON)
     site.index()
-    own = own_commands(site.stage.forge, manifest)
-    options = ["--index-url", site.main_index]
-    outcome = probe(manifest, site.base, CleanRoom(pythons=[Path(sys.executable)], pip_options=options), own=own)
+    outcome = probe(manifest, site.base, room_of(site), own=own_commands(site.stage.forge, manifest))
     assert [step.command.label for step in outcome.installed] == [
         "pinned",
         "exact",
@@ -131,10 +133,7 @@ def test_uv_pdm_and_poetry_lock_the_wheel_by_the_lines_that_the_page_shows(site:
     forms = projects(f"{site.base}/snapshots/{TAG}/", "mlir", VERSION, "mlir")
     assert [form.tool for form in forms if form.lines in page] == ["uv", "pdm", "poetry"]
     tools = {form.tool: installers.provide(form.tool) for form in forms}
-    options = ["--index-url", site.main_index]
-    outcome = probe(
-        manifest, site.base, CleanRoom(pythons=[Path(sys.executable)], pip_options=options, tools=tools), newest=False
-    )
+    outcome = probe(manifest, site.base, room_of(site, tools=tools), newest=False)
     commands = {step.command.text for step in outcome.installed if step.command.label == "lock"}
     lock = f"{site.base}/snapshots/{TAG}/pylock.toml"
     assert commands == {f"pip install -r {lock}", f"uv pip install -r {lock}"}
@@ -147,7 +146,7 @@ def test_the_probe_notices_a_page_that_a_project_can_not_use(site: PagesWithPip)
     manifest = site.publish(TAG, VERSION, PYTHON)
     site.index()
     (site.pages / "snapshots" / TAG / "index.html").unlink()
-    room = replace(room_of(site), tools={"uv": installers.provide("uv")})
+    room = room_of(site, tools={"uv": installers.provide("uv")})
     error = refused(lambda: probe(manifest, site.base, room), kind=VerificationError)
     assert "uv lock" in error.why
 
@@ -157,19 +156,17 @@ def test_without_a_fitting_wheel_every_documented_command_fails(site: PagesWithP
     snapshot = site.publish(TAG, VERSION, OTHER_PYTHON)
     numbered = site.publish(NUMBERED, "22.1.8", OTHER_PYTHON)
     site.index()
-    options = ["--index-url", site.main_index]
     for manifest in (snapshot, numbered):
-        own = own_commands(site.stage.forge, manifest)
-        outcome = probe(manifest, site.base, CleanRoom(pythons=[Path(sys.executable)], pip_options=options), own=own)
+        outcome = probe(manifest, site.base, room_of(site), own=own_commands(site.stage.forge, manifest))
         assert len(outcome.refused) == 8
         assert not outcome.installed
-    done = run_pip(site.python, "download", "--no-deps", "--dest", str(site.pages), *options, "mlir")
+    done = run_pip(
+        site.python, "download", "--no-deps", "--dest", str(site.pages), "--index-url", site.main_index, "mlir"
+    )
     assert "mlir-0.0.1" in done.stdout  # so the stub really was there to be taken
 
 
 def test_the_probe_notices_the_stub(site: PagesWithPip, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mlir_release.release.instructions import install_snippets
-
     manifest = site.publish(TAG, VERSION, OTHER_PYTHON)
     site.index()
     monkeypatch.setitem(install_snippets.FLOORS, "snapshot", "")  # somebody documents it without the floor
@@ -202,12 +199,9 @@ def test_the_probe_waits_for_a_cache_that_serves_old_pages(site: PagesWithPip, m
             site.index()
 
     patience = Patience(seconds=600, pause=300, clock=lambda: now, sleep=sleep)
-    options = ["--index-url", site.main_index]
 
     def check() -> ProbeOutcome:
-        return probe(
-            newest, site.base, CleanRoom(pythons=[Path(sys.executable)], pip_options=options, patience=patience)
-        )
+        return probe(newest, site.base, room_of(site, patience=patience))
 
     if minutes < 10:
         assert len(check().installed) == 7
@@ -392,3 +386,39 @@ def test_a_project_comes_from_eudsl_by_the_lines_of_the_page(site: PagesWithPip,
     assert locked.keys() == {"our-project", "mlir", "asks"}
     assert locked["mlir"]["version"] == VERSION
     assert site.base in json.dumps(locked["mlir"]["source"])
+
+
+# -- the pages of a forge in a folder, made before anything of them is served -----------------------------------------
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    """A forge with one release, whose wheels have an API to document."""
+    stage = make_stage(tmp_path)
+    stage.publish(stage.fill(files={name: text.encode() for name, text in FILES.items()}))
+    return stage
+
+
+def test_no_address_is_asked_that_is_yet_to_be_served(stage: Stage, tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    with serve(tmp_path / "nothing") as served:
+        urls = ["--base-url", f"{served.url}/site", "--files-url", f"{served.url}/releases"]
+        command = ["index", "--api", "--forge", f"local:{stage.forge.root}", "-o", str(site), *urls]
+        done = CliRunner().invoke(app, command, standalone_mode=False)
+        assert done.exception is None, done.output
+        assert served.requests == []
+    assert (site / "snapshots" / "latest" / "api" / "mlir.dialects.toy.html").is_file()
+    page = (site / "snapshots" / TAG / "index.html").read_text(encoding="utf-8")
+    assert f"{served.url}/releases/{TAG}/mlir-" in page
+    assert "The Python API of these wheels" in page
+
+
+def test_a_wheel_that_was_changed_in_the_folder_is_not_documented(stage: Stage, tmp_path: Path) -> None:
+    for wheel in (stage.forge.root / "releases" / TAG).glob("*.whl"):
+        wheel.chmod(0o644)
+        with wheel.open("ab") as file:
+            file.write(b"more")
+    command = ["index", "--api", "--forge", f"local:{stage.forge.root}", "-o", str(tmp_path / "site")]
+    done = CliRunner().invoke(app, command, standalone_mode=False)
+    assert "is not documented" in done.output
+    assert not list((tmp_path / "site").rglob("mlir.dialects.toy.html"))

@@ -1,12 +1,18 @@
 """Whatever fails on the way to a release on GitHub, running the same job again ends in the same release.
 
 Every request of a whole job (pin, tag, draft, dispatch, uploads, verification, publication, sweep, issues, index) goes
-wrong in turn, in every way: a sample of them, or (marked ``slow``) all.
+wrong in turn, in every way, or the process is killed before or after it: a sample of them, or (marked ``slow``) all.
 """
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from collections import Counter
+from concurrent.futures import Future
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,12 +21,13 @@ from mlir_release.ground.console import console
 from mlir_release.ground.errors import ReleaseError
 from mlir_release.release.forge.github import client as github_client
 from tests.github_server import Fault, graphql_limit
+from tests.release.integration import github_job
 from tests.release.integration.github_job import NOW, end_state, environment, job, world
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Callable, Mapping
 
+    from tests.github_server import GitHubServer, Record
     from tests.release.integration.github_job import Undisturbed
     from tests.sigstore.services import Services
 
@@ -39,10 +46,11 @@ FAULTS: dict[str, Callable[[], Fault]] = {
 
 
 @pytest.fixture(autouse=True)
-def _no_waiting(pauses: list[float]) -> None:
+def _quiet() -> None:
     console.quiet = True
 
 
+@pytest.mark.usefixtures("pauses")
 @pytest.mark.parametrize("kind", FAULTS)
 def test_every_request_may_fail(
     kind: str,
@@ -77,3 +85,61 @@ def test_every_request_may_fail(
     print(f"\n{kind}: {len(tried)} of {len(requests)} requests disturbed; {stopped.total()} jobs needed a second run")
     print(*(f"  {count} × {what}\n" for what, count in stopped.items()), sep="", end="")
     assert tried
+
+
+# -- kills -------------------------------------------------------------------------------------------------------------
+
+ROOT = Path(__file__).parents[3]
+JOB = f"import os, pathlib, sys; from {github_job.__name__} import job; job(os.environ, pathlib.Path(sys.argv[1]))"
+
+
+def run_killed(
+    server: GitHubServer, environ: Mapping[str, str], dist: Path, at: Callable[[Record], bool], moment: str
+) -> None:
+    """Run the job in a process that is killed at a request, before or after GitHub has done what that asks."""
+    started: Future[subprocess.Popen[bytes]] = Future()
+
+    def kill(record: Record) -> Fault | None:
+        if not at(record):
+            return None
+        if moment == "before":
+            started.result().kill()
+            return Fault(drop="before")
+        return Fault(drop="after", on_done=lambda: started.result().kill())
+
+    server.faults = kill
+    process = subprocess.Popen([sys.executable, "-c", JOB, str(dist)], env=os.environ | environ, cwd=ROOT)
+    started.set_result(process)
+    assert process.wait(timeout=600) == -signal.SIGKILL
+    server.faults = lambda record: None
+
+
+@pytest.mark.usefixtures("without_waiting")
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_the_process_may_be_killed_at_every_request(
+    moment: str, undisturbed: Undisturbed, sigstore: Services, exhaustive: bool, tmp_path: Path
+) -> None:
+    requests = undisturbed.requests
+    tried = undisturbed.sample(3 if moment == "before" else 7, exhaustive=exhaustive)
+    for number in tried:
+        with world(tmp_path / f"{number}") as server:
+            environ = environment(server, sigstore)
+            run_killed(server, environ, undisturbed.dist, lambda record, at=number: record.number == at, moment)  # type: ignore[misc]
+            job(environ, undisturbed.dist)
+            assert end_state(server) == undisturbed.end, f"killed {moment} request {number}: {requests[number - 1]}"
+    print(f"\nkilled {moment} {len(tried)} of {len(requests)} requests")
+    assert tried
+
+
+@pytest.mark.usefixtures("without_waiting")
+def test_the_process_may_be_killed_before_its_run_is_listed(
+    undisturbed: Undisturbed, sigstore: Services, tmp_path: Path
+) -> None:
+    with world(tmp_path) as server:
+        server.runs_appear_after = 3
+        environ = environment(server, sigstore)
+        run_killed(server, environ, undisturbed.dist, lambda record: record.operation.endswith("/dispatches"), "after")
+        assert len(server.dispatches) == 1
+        job(environ, undisturbed.dist)
+        assert len([made for made in server.dispatches if made.workflow == "release.yml"]) == 1
+        assert end_state(server) == undisturbed.end
