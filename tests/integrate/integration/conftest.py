@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.integrate.integration import miniature, pair
+from tests.integrate.integration.pinned import fixture_repin, fixture_served  # noqa: F401
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

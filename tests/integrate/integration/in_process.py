@@ -32,6 +32,23 @@ def integrate(world: World, *arguments: str) -> dict[str, Any]:
     return {**json.loads(done.stdout), "code": 0, "said": done.stderr}
 
 
+class Pulls:
+    """Remembers what was asked of it."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, dict[str, Any]]] = []
+
+    def __getattr__(self, kind: str) -> Any:
+        return lambda **call: self.calls.append((kind, call))
+
+
 def invoke(where: Any, *words: str) -> Result:
     """``mlir-release integrate …`` as people call it, in a world or a folder."""
     return CliRunner().invoke(app, ["integrate", "-C", str(getattr(where, "checkout", where)), *words])
+
+
+def succeed(where: Any, *words: str) -> Result:
+    """The same, of a command that has to end well."""
+    done = invoke(where, *words)
+    assert done.exit_code == 0, done.output
+    return done

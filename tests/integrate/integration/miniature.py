@@ -15,7 +15,7 @@ import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mlir_release.ground.git.repository import Signature
 from mlir_release.integrate.deliver.branch import start
@@ -195,10 +195,10 @@ class World:
             "MLIR_RELEASE_CACHE": str(self.root / "cache"),
         }
 
-    def begin(self, **options: Any) -> Walk:
+    def begin(self, *, publish: bool = False) -> Walk:
         """Start an integrate; its walk."""
-        start(self.open(), **options)
-        return Walk(self.open())
+        start(self.open(), publish=publish)
+        return Walk(self.open(), publish=publish)
 
     def enter(self, patch: pytest.MonkeyPatch) -> None:
         """Let this process, and those that it starts, be in this world."""
@@ -231,6 +231,15 @@ class World:
         """Commit what is changed, and push."""
         self.git("commit", "-q", "-a", "-m", subject)
         self.git("push", "-q")
+
+    def push_to_main(self, folder: Path, name: str, content: str) -> str:
+        """What a colleague does in a clone of their own: write a file, commit, push; the commit."""
+        git(self.root, "clone", "-q", "-b", "main", f"{URL}origin.git", str(folder))
+        (folder / name).write_text(content)
+        git(folder, "add", name)
+        git(folder, "commit", "-q", "-m", f"Write {name}")
+        git(folder, "push", "-q")
+        return git(folder, "rev-parse", "HEAD")
 
     def elsewhere(self, folder: Path) -> Integration:
         """What the commands open in a clone of the branch on another machine."""

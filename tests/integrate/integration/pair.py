@@ -47,11 +47,6 @@ class Stack(World):
 
     heads: dict[str, str] = field(default_factory=dict)
 
-    def projects(self) -> tuple[Integration, ...]:
-        """The downstream with each upstream, at noon."""
-        first = self.open()
-        return first.everyone
-
     def named(self, upstream: str) -> Integration:
         """The downstream with one upstream."""
         return next(each for each in self.open().everyone if each.slug == upstream)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -82,8 +81,8 @@ class Served:
         self.url = ""
 
 
-@contextmanager
-def _serving() -> Iterator[Served]:
+@pytest.fixture(name="served")
+def fixture_served() -> Iterator[Served]:
     served = Served()
 
     class Handler(Quiet):
@@ -98,9 +97,3 @@ def _serving() -> Iterator[Served]:
     with Loopback(Handler) as server:
         served.url = server.url
         yield served
-
-
-@pytest.fixture(name="served")
-def fixture_served() -> Iterator[Served]:
-    with _serving() as found:
-        yield found

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 from mlir_release.ground.git.worktrees import current_branch
@@ -50,24 +51,11 @@ def to_the_first_break(folder: Path, strategy: str, width: int = 1) -> WalkEnd:
     return end
 
 
-def linear(folder: Path) -> None:
-    """One after the other."""
-    to_the_first_break(folder, "linear")
-
-
-def head(folder: Path) -> None:
-    """Head first."""
-    to_the_first_break(folder, "head")
-
-
-def adaptive(folder: Path) -> None:
-    """The default."""
-    to_the_first_break(folder, "adaptive")
-
-
-def parallel(folder: Path) -> None:
-    """Two probes side by side."""
-    to_the_first_break(folder, "parallel", 2)
+# One after the other, head first, as by default, and two probes side by side.
+linear = partial(to_the_first_break, strategy="linear")
+head = partial(to_the_first_break, strategy="head")
+adaptive = partial(to_the_first_break, strategy="adaptive")
+parallel = partial(to_the_first_break, strategy="parallel", width=2)
 
 
 def together(folder: Path) -> None:
@@ -124,19 +112,15 @@ def fix(folder: Path) -> None:
     assert (end.outcome, end.smoke_tests) == ("head", 0)
 
 
-def land_all(folder: Path) -> None:
+def land_all(folder: Path, *, at: str | None = None) -> None:
     """Land the branch, squashed; its advances were pushed."""
-    _land(folder, None)
+    world = entered(miniature.load(folder))
+    land(Walk(world.open()), squash=True, pulls=None, at=at)
 
 
 def back_off(folder: Path) -> None:
     """The same without its last two advances: ``land --at``, with the id that is in a file."""
-    _land(folder, (folder / "advance").read_text())
-
-
-def _land(folder: Path, at: str | None) -> None:
-    world = entered(miniature.load(folder))
-    land(Walk(world.open()), squash=True, pulls=None, at=at)
+    land_all(folder, at=(folder / "advance").read_text())
 
 
 def jump(folder: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import subprocess
@@ -11,11 +10,9 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from click.testing import CliRunner
 from msgspec import json as as_json
 from msgspec import structs
 
-from mlir_release.cli.app import app
 from mlir_release.ground import strategy as st
 from mlir_release.ground.errors import UsageError
 from mlir_release.integrate.deliver.branch import start, sync
@@ -25,8 +22,7 @@ from mlir_release.integrate.status import collect_stats
 from mlir_release.integrate.walk.rounds import gather, plan_round, probe
 from mlir_release.integrate.walk.together import JointWalk
 from mlir_release.integrate.walk.walk import Allowed, Walk
-from tests.integrate.integration import miniature
-from tests.integrate.integration.in_process import invoke
+from tests.integrate.integration.in_process import integrate, invoke
 from tests.integrate.integration.miniature import FIXES, World
 from tests.refusals import refused
 
@@ -96,21 +92,20 @@ def test_the_share_of_retries_is_told_everywhere(pinned: World) -> None:
     world = having(pinned, [f"fail {pinned.affecting[0]}"])
     walk, end = walk_on(world)
     told = f"1 of {end.tested} smoke tests needed a retry to pass."
-    arguments = ["integrate", "-C", str(world.checkout)]
-    stopped = CliRunner().invoke(app, [*arguments, "run"])
+    stopped = invoke(world, "run")
     assert str(stopped.exception).startswith("the walk stopped: culprit")
     assert told in stopped.output
     assert f"tested bad in {len(end.record.exits if end.record else ())} attempts" in stopped.output
-    for command in (["report"], ["page"], ["stats"]):
-        if command == ["stats"]:
+    for command in ("report", "page", "stats"):
+        if command == "stats":
             walk.next()
-        assert told in CliRunner().invoke(app, [*arguments, *command], catch_exceptions=False).output
-    data = json.loads(CliRunner().invoke(app, [*arguments, "page", "--json"], catch_exceptions=False).output)
+        assert told in invoke(world, command).output
+    data = integrate(world, "page")
     assert data["retried"] == 1
     assert sum(test["confirmations"] for test in data["tests"]) == end.confirmations
     assert collect_stats(world.open()).confirmations == end.confirmations
     world.fix("rename scale")
-    at_head = CliRunner().invoke(app, [*arguments, "run", "--until", walk.observer.look().base])
+    at_head = invoke(world, "run", "--until", walk.observer.look().base)
     assert at_head.output.strip().endswith(f"1 of {end.tested + 1} smoke tests needed a retry to pass.")
 
 
@@ -214,12 +209,7 @@ def test_after_a_merge_of_main_the_known_culprit_is_tested_first(make_world: Any
     world = having(make_world("pin-file"))
     walk, end = walk_on(world)
     walk.push_branch()
-    other = tmp_path / "else"
-    miniature.git(tmp_path, "clone", "-q", "-b", "main", "https://mini.invalid/origin.git", str(other))
-    (other / "README").write_text("hello\n")
-    miniature.git(other, "add", "README")
-    miniature.git(other, "commit", "-q", "-m", "Say hello")
-    miniature.git(other, "push", "-q")
+    world.push_to_main(tmp_path / "else", "README", "hello\n")
     assert sync(walk)
     (world.root / "ran").write_text("")
     _, again = walk_on(world)

@@ -17,8 +17,8 @@ from mlir_release.integrate.config import load_config, read_config
 from mlir_release.integrate.pins.init import configuration, init
 from mlir_release.integrate.pins.pins import also_said, said
 from mlir_release.integrate.tables import AlsoTable, UpstreamTable
-from tests.integrate.integration.in_process import invoke
-from tests.integrate.integration.miniature import git
+from tests.integrate.integration.in_process import succeed
+from tests.integrate.integration.miniature import World, git, write_config
 from tests.integrate.integration.shapes import OTHER, SHAPES, Shape
 from tests.loopback import Loopback, Quiet
 from tests.refusals import refused
@@ -33,15 +33,9 @@ PIN = "1234567890" * 4
 @pytest.fixture(autouse=True)
 def configuration_of_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Who commits; and nothing of this machine's."""
-    path = tmp_path / "gitconfig"
-    path.write_text(
-        "[user]\n\tname = Dora\n\temail = dora@example.com\n[init]\n\tdefaultBranch = main\n"
-        '[protocol "file"]\n\tallow = always\n[uploadpack]\n\tallowFilter = true\n\tallowAnySHA1InWant = true\n'
-    )
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(path))
-    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
-    monkeypatch.setenv("MLIR_RELEASE_CACHE", str(tmp_path / "cache"))
-    return path
+    write_config(tmp_path)
+    World(tmp_path, {}, []).enter(monkeypatch)
+    return tmp_path / "gitconfig"
 
 
 def repository(folder: Path, shape: Shape, pin: str = PIN) -> Path:
@@ -99,18 +93,12 @@ def test_every_project_that_is_known_has_its_shape_here() -> None:
     assert {name: shapes[name] for name in known} == known
 
 
-def run(folder: Path, *words: str, code: int = 0) -> str:
-    done = invoke(folder, *words)
-    assert done.exit_code == code, done.output
-    return done.output
-
-
 def test_it_prints_or_writes_and_overwrites_nothing(tmp_path: Path) -> None:
     folder = repository(tmp_path / "project", SHAPES[0])
     git(folder, "branch", "-m", "trunk")
-    printed = run(folder, "init", "--print")
+    printed = succeed(folder, "init", "--print").output
     assert not (folder / "integrate.toml").exists()
-    written = run(folder, "init")
+    written = succeed(folder, "init").output
     text = (folder / "integrate.toml").read_text()
     assert text == printed
     assert 'branch = "trunk"' in text
@@ -241,7 +229,7 @@ def test_a_project_of_this_shape_goes_ten_commits_forward_and_lands(
     git(tmp_path, "init", "-q", "--bare", "origin.git")
     folder = repository(tmp_path / "project", shape, pin=commits[2])
     git(folder, "remote", "set-url", "origin", f"{tmp_path}/origin.git")
-    run(folder, "init", "--upstream", title, "--smoke", "true")
+    succeed(folder, "init", "--upstream", title, "--smoke", "true")
     path = folder / "integrate.toml"
     with serving(tmp_path / "upstream.git", commits) as address:
         text = path.read_text().replace("https://llvm.github.io/eudsl", f"{address}/")
@@ -250,11 +238,11 @@ def test_a_project_of_this_shape_goes_ten_commits_forward_and_lands(
         git(folder, "add", "integrate.toml")
         git(folder, "commit", "-q", "-m", "Follow")
         git(folder, "push", "-q", "-u", "origin", "main")
-        run(folder, "start")
+        succeed(folder, "start")
         for _ in range(9):
-            assert "committed" in run(folder, "next")
-        run(folder, "run", "--until", commits[12])
-        run(folder, "land")
+            assert "committed" in succeed(folder, "next").output
+        succeed(folder, "run", "--until", commits[12])
+        succeed(folder, "land")
     (table,) = load_config(folder).upstreams
     pinned = said(Git(folder), "HEAD", table)
     assert pinned in (commits[12], f"20260922+{commits[12][:9]}")

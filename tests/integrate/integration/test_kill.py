@@ -38,7 +38,6 @@ pytestmark = NEEDS_COMPILER
 
 
 def built(folder: Path, carrier: str, *, patched: bool = True) -> World:
-    folder.rmdir()
     return miniature.build(folder, carrier=carrier, patched=patched, small=True)
 
 
@@ -87,7 +86,6 @@ def patch_ids(repository: Path, commits: str) -> list[str]:
 
 def waiting(folder: Path, carrier: str) -> None:
     """A branch with a revert that can be dropped once dialect, a plain submodule, has moved."""
-    folder.rmdir()
     world = pair.build(folder, carrier=carrier, order=("llvm",))
     with pytest.MonkeyPatch.context() as patch:
         world.enter(patch)
@@ -98,12 +96,10 @@ def waiting(folder: Path, carrier: str) -> None:
 
 
 def two(folder: Path, carrier: str) -> None:
-    folder.rmdir()
     pair.build(folder, carrier=carrier)
 
 
 def with_patch_files(folder: Path, carrier: str) -> None:
-    folder.rmdir()
     patched.built(folder)
 
 
@@ -253,7 +249,6 @@ def bisected(folder: Path) -> dict[str, Any]:
 
 def before_a_jump(folder: Path, carrier: str) -> None:
     """At a culprit that upstream takes back, with patch files and a carried patch that lands before that."""
-    folder.rmdir()
     world = taken_back(folder, carrier=carrier)
     landed = world.affecting[2]
     with pytest.MonkeyPatch.context() as patch:
@@ -413,6 +408,7 @@ def test_killed_anywhere_it_ends_the_same(
         with monkeypatch.context() as patch:
             for name, value in miniature.World(folder, {}, []).environment().items():
                 patch.setenv(name, value)
+            folder.rmdir()  # which is made anew
             kill.begin(folder, kill.carrier)
 
     # Inside of commands there are thousands of points: even the exhaustive variant tries some only.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
 
@@ -16,26 +16,10 @@ from tests.integrate.integration import miniature
 from tests.integrate.integration.miniature import URL, World
 from tests.refusals import refused
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, World]:
-    """A small world by carrier."""
-    folder = tmp_path_factory.mktemp("built")
-    return {
-        carrier: miniature.build(folder / carrier, carrier=carrier, patched=False, small=True)
-        for carrier in ("submodule", "pin-file")
-    }
-
 
 @pytest.fixture(params=["submodule", "pin-file"])
-def world(
-    request: pytest.FixtureRequest, built: dict[str, World], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> World:
-    made = miniature.copy(built[request.param].root, tmp_path / "world")
-    made.enter(monkeypatch)
+def world(request: pytest.FixtureRequest, make_world: Any) -> World:
+    made: World = make_world(request.param)
     return made
 
 
@@ -54,8 +38,7 @@ def test_a_tag_of_the_upstream_is_fetched(world: World) -> None:
     upstream = world.root / "upstream.git"
     miniature.git(upstream, "tag", "-a", "-m", "one", "llvmorg-1-init", world.affecting[1])
     miniature.git(upstream, "tag", "aside", miniature.git(upstream, "commit-tree", "-m", "x", "main^{tree}"))
-    start(world.open())
-    walk = Walk(world.open())
+    walk = world.begin()
     for revision, reason in (("aside", "revision-unsuitable"), ("no-such-tag", "revision-unknown")):
         refused(lambda revision=revision: walk.next(to=revision), reason)  # type: ignore[misc]
     assert walk.observer.look().ahead[0].sha == world.affecting[0]
@@ -98,8 +81,7 @@ def test_messages_that_are_not_utf8_survive(world: World) -> None:
     message = b"Na\xefve\n\nCarried-Kind: local\nCarried-Why: caf\xe9\n"
     patch = commit("mlir/ours.c", message, base)
     miniature.git(work, "push", "-q", f"{URL}fork.git", f"{patch}:refs/heads/downstream-llvm")
-    start(world.open())
-    walk = Walk(world.open())
+    walk = world.begin()
     walk.project.upstream.run("fetch", "-q", str(work), patch, remote=str(work))
     walk.next(to=base, resolved=patch)
     walk.next(to=latest)

@@ -11,18 +11,8 @@ from mlir_release.integrate.deliver.branch import start
 from mlir_release.integrate.upstream import UpstreamRepository
 from mlir_release.integrate.walk.walk import Walk
 from tests.integrate.integration import miniature
-from tests.integrate.integration.in_process import invoke
-from tests.integrate.integration.pinned import (  # noqa: F401
-    BAZEL,
-    PATTERN,
-    Served,
-    also,
-    error_of,
-    fixture_repin,
-    fixture_served,
-    shown,
-    table,
-)
+from tests.integrate.integration.in_process import succeed
+from tests.integrate.integration.pinned import BAZEL, PATTERN, also, error_of, shown, table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -174,8 +164,7 @@ def test_two_places_that_disagree_are_refused_until_start_repairs_them(repin: Ca
         lambda: start(world.open()), f"deps.txt says {pin}", f"copy says {stale} (its pattern: =(", "start --repair"
     )
     assert world.git("branch", "--show-current") == "main"
-    done = invoke(world, "start", "--repair")
-    assert done.exit_code == 0, done.output
+    succeed(world, "start", "--repair")
     assert shown(world, "copy").decode() == f"old={pin}\n"
     assert world.git("rev-parse", "HEAD~1") == main
     Walk(world.open()).next()
@@ -199,8 +188,7 @@ def test_a_submodule_that_recommends_a_shallow_clone_is_cloned_with_its_history(
     world.publish("Shallow")
     env = {**os.environ, **world.environment()}
     miniature.git(tmp_path, "clone", "-q", f"file://{world.root}/origin.git", str(tmp_path / "fresh"), env=env)
-    done = invoke(tmp_path / "fresh", "start")
-    assert done.exit_code == 0, done.output
+    succeed(tmp_path / "fresh", "start")
     assert (
         miniature.git(tmp_path / "fresh/third_party/llvm", "rev-parse", "--is-shallow-repository", env=env) == "false"
     )
@@ -213,7 +201,5 @@ def test_a_shallow_clone_of_a_person_gets_its_history(plain: World, tmp_path: Pa
     miniature.git(tmp_path, "clone", "-q", f"file://{plain.root}/origin.git", str(fresh), env=env)
     miniature.git(fresh, "submodule", "--quiet", "update", "--init", "--depth=1", env=env)
     assert miniature.git(fresh / "third_party/llvm", "rev-parse", "--is-shallow-repository", env=env) == "true"
-    done = invoke(fresh, "start")
-    assert done.exit_code == 0, done.output
-    done = invoke(fresh, "next")
-    assert done.exit_code == 0, done.output
+    succeed(fresh, "start")
+    succeed(fresh, "next")

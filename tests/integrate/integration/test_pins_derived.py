@@ -18,17 +18,7 @@ from mlir_release.integrate.walk.rounds import plan_round, probe
 from mlir_release.integrate.walk.together import JointWalk
 from mlir_release.integrate.walk.walk import Allowed, Walk
 from tests.integrate.integration import miniature
-from tests.integrate.integration.pinned import (  # noqa: F401
-    BAZEL,
-    PATTERN,
-    Served,
-    also,
-    error_of,
-    fixture_repin,
-    fixture_served,
-    shown,
-    table,
-)
+from tests.integrate.integration.pinned import BAZEL, PATTERN, also, error_of, shown, table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,6 +26,7 @@ if TYPE_CHECKING:
 
     from mlir_release.integrate.report import WalkEnd
     from tests.integrate.integration.miniature import World
+    from tests.integrate.integration.pinned import Served
 
 
 def archive(world: World, commit: str) -> bytes:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from click.testing import CliRunner
 
-from mlir_release.cli.app import app
 from mlir_release.ground.git.trees import commit_files
 from mlir_release.integrate.deliver.branch import start
 from mlir_release.integrate.upstream import UpstreamCommit
 from mlir_release.integrate.walk.risk import included_in, weigher
 from tests.integrate.integration import miniature
+from tests.integrate.integration.in_process import integrate
 from tests.integrate.integration.miniature import WHO
 
 if TYPE_CHECKING:
@@ -119,10 +116,7 @@ def test_the_commit_that_changes_a_tablegen_file_is_feared_most_and_shown(tableg
     factors = weigher(project)(ahead)
     assert ahead[factors.index(max(factors))].sha == tablegen.commits["operand"]
     assert sorted(factors)[-2] < max(factors)
-    line = ["integrate", "-C", os.fspath(tablegen.checkout)]
-    assert CliRunner().invoke(app, [*line, "run"]).exit_code != 0
-    shown = CliRunner().invoke(app, [*line, "fix", "--json"])
-    assert shown.exit_code == 0, shown.output
-    fix = json.loads(shown.stdout)
-    assert (fix["bad"], fix["files"]) == (tablegen.commits["operand"], ["mlir/api.td"])
+    assert integrate(tablegen, "run")["code"] != 0
+    fix = integrate(tablegen, "fix")
+    assert (fix["code"], fix["bad"], fix["files"]) == (0, tablegen.commits["operand"], ["mlir/api.td"])
     assert "+let arguments = (ins I64:$dim);" in fix["diff"]

@@ -75,19 +75,13 @@ def signed(repository: Path, *commits: str) -> list[bool]:
 
 def whole_integrate(world: World) -> dict[str, str]:
     """What a person reviews of an integrate: a commit of each kind, by kind. Then it is landed."""
-    start(world.open(), publish=True)
-    walk = Walk(world.open(), publish=True)
+    walk = world.begin(publish=True)
     made = {"start": world.git("rev-parse", "HEAD")}
     walk.next()
     made["advance"] = world.git("rev-parse", "HEAD")
     branch.carry(walk, world.affecting[0], revert=True, why="ours", link="", drop_when="")
     made["carry"] = world.git("rev-parse", "HEAD")
-    world.git("switch", "-q", "main")
-    (world.checkout / "README").write_text("hello\n")
-    world.git("add", "README")
-    world.git("-c", "commit.gpgsign=false", "commit", "-q", "-m", "Say hello")
-    world.git("push", "-q", "origin", "main")
-    world.git("switch", "-q", walk.branch)
+    world.push_to_main(world.root / "colleague", "README", "hello\n")
     sync(walk)
     made["merge"] = world.git("rev-parse", "HEAD")
     made["squashed"] = land(walk, squash=True, pulls=None)
