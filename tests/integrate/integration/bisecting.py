@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from mlir_release.integrate.open import open_project
-from tests.integrate.integration import miniature
-from tests.integrate.integration.miniature import NOON
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.integrate.integration.miniature import World
 
 
@@ -23,9 +17,3 @@ def scale(world: World, *, prefix: str = "") -> tuple[str, ...]:
 def runs(world: World) -> list[str]:
     path = world.root / "runs"
     return path.read_text().split() if path.exists() else []
-
-
-def another_machine(world: World, tmp_path: Path) -> Any:
-    other = tmp_path / "other"
-    miniature.git(tmp_path, "clone", "-q", f"{miniature.URL}origin.git", str(other))
-    return open_project(other, clock=lambda: NOON)

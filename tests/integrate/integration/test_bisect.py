@@ -13,7 +13,7 @@ from mlir_release.integrate.state import BISECTS
 from mlir_release.integrate.walk.bisect import bisect_upstream
 from mlir_release.integrate.walk.walk import Walk
 from tests.integrate.integration import miniature
-from tests.integrate.integration.bisecting import another_machine, runs, scale
+from tests.integrate.integration.bisecting import runs, scale
 from tests.integrate.integration.in_process import invoke
 from tests.integrate.integration.miniature import WHO
 from tests.refusals import refused
@@ -40,47 +40,44 @@ def test_a_second_bisect_of_the_same_question_tests_nothing(world: World) -> Non
 
 
 def test_a_failure_that_says_something_else_is_untestable(unpatched: World) -> None:
-    world = unpatched
-    ends, (culprit, *_) = (world.affecting[0], "HEAD"), [world.commits["rename scale"]]
+    ends, (culprit, *_) = (unpatched.affecting[0], "HEAD"), [unpatched.commits["rename scale"]]
     crash = ("sh", "-c", './smoke.sh && exit; echo "no device"; [ -e build/api.o ] && echo "it crashed"; exit 1')
-    found = bisect_upstream(world.open(), *ends, crash, bad_if="^it crash")
-    assert (found.first_bad, world.open().upstream.commit("HEAD").sha) == (culprit, world.open().upstream.head())
-    refused(lambda: bisect_upstream(world.open(), *ends, crash, bad_if="other"), "revision-unsuitable", "untestable")
-    refused(lambda: bisect_upstream(world.open(), *ends, crash, bad_if="("), "option-invalid")
+    found = bisect_upstream(unpatched.open(), *ends, crash, bad_if="^it crash")
+    project = unpatched.open()
+    assert (found.first_bad, project.upstream.commit("HEAD").sha) == (culprit, project.upstream.head())
+    refused(lambda: bisect_upstream(project, *ends, crash, bad_if="other"), "revision-unsuitable", "untestable")
+    refused(lambda: bisect_upstream(project, *ends, crash, bad_if="("), "option-invalid")
 
 
 def test_an_interrupted_bisect_goes_on_where_it_was(unpatched: World) -> None:
     """The command does not answer twice: killed there, it is asked that question again and no other."""
-    world = unpatched
-    first, newest = world.affecting[0], world.affecting[-1]
-    third = f'if [ "$(wc -l < {world.root}/runs)" -eq 3 ] || [ "$(wc -l < {world.root}/runs)" -eq 5 ]; '
-    command = scale(world, prefix=f"{third}then kill -9 $$; fi; ")
+    first, newest = unpatched.affecting[0], unpatched.affecting[-1]
+    third = f'if [ "$(wc -l < {unpatched.root}/runs)" -eq 3 ] || [ "$(wc -l < {unpatched.root}/runs)" -eq 5 ]; '
+    command = scale(unpatched, prefix=f"{third}then kill -9 $$; fi; ")
     for _ in range(2):
-        refused(lambda: bisect_upstream(world.open(), first, newest, command), "interrupted")
-    found = bisect_upstream(world.open(), first, newest, command)
-    assert found.first_bad == world.commits["rename scale"]
+        refused(lambda: bisect_upstream(unpatched.open(), first, newest, command), "interrupted")
+    found = bisect_upstream(unpatched.open(), first, newest, command)
+    assert found.first_bad == unpatched.commits["rename scale"]
     assert found.known == 3
-    asked = runs(world)
+    asked = runs(unpatched)
     assert len(asked) == len(set(asked)) + 2
 
 
 def test_another_machine_goes_on_with_what_was_pushed(unpatched: World, tmp_path: Path) -> None:
-    world = unpatched
-    first, newest = world.affecting[0], world.affecting[-1]
-    found = bisect_upstream(world.open(), first, newest, scale(world), share=True)
-    assert miniature.git(world.root / "origin.git", "rev-parse", BISECTS) == world.git("rev-parse", BISECTS)
-    again = bisect_upstream(another_machine(world, tmp_path), first, newest, scale(world), share=True)
+    first, newest = unpatched.affecting[0], unpatched.affecting[-1]
+    found = bisect_upstream(unpatched.open(), first, newest, scale(unpatched), share=True)
+    assert miniature.git(unpatched.root / "origin.git", "rev-parse", BISECTS) == unpatched.git("rev-parse", BISECTS)
+    again = bisect_upstream(unpatched.elsewhere(tmp_path / "other"), first, newest, scale(unpatched), share=True)
     assert (again.first_bad, again.known) == (found.first_bad, again.steps)
-    assert len(runs(world)) == found.steps
+    assert len(runs(unpatched)) == found.steps
 
 
 def test_verdicts_of_a_walk_count_and_narrow_the_search(unpatched: World, tmp_path: Path) -> None:
-    world = unpatched
-    start(world.open(), publish=True)
-    end = Walk(world.open(), publish=True).run(st.Linear())
-    assert end.bad == world.commits["rename scale"]
-    world.git("switch", "-q", "main")
-    for project in (world.open(), another_machine(world, tmp_path)):
+    start(unpatched.open(), publish=True)
+    end = Walk(unpatched.open(), publish=True).run(st.Linear())
+    assert end.bad == unpatched.commits["rename scale"]
+    unpatched.git("switch", "-q", "main")
+    for project in (unpatched.open(), unpatched.elsewhere(tmp_path / "other")):
         base = project.upstream.base_of(project.pin(), project.upstream.head())
         found = bisect_upstream(project, base, end.bad, ("./smoke.sh",), share=True)
         assert found.first_bad == end.bad
@@ -88,77 +85,61 @@ def test_verdicts_of_a_walk_count_and_narrow_the_search(unpatched: World, tmp_pa
 
 
 def test_two_bisects_with_other_ends_share_verdicts(unpatched: World) -> None:
-    world = unpatched
-    bisect_upstream(world.open(), world.affecting[0], world.affecting[-1], scale(world))
-    before = len(runs(world))
-    found = bisect_upstream(world.open(), world.affecting[0], world.commits["healing"], scale(world))
-    assert found.first_bad == world.commits["rename scale"]
-    assert len(runs(world)) <= before + 1  # the new end
+    bisect_upstream(unpatched.open(), unpatched.affecting[0], unpatched.affecting[-1], scale(unpatched))
+    before = len(runs(unpatched))
+    found = bisect_upstream(unpatched.open(), unpatched.affecting[0], unpatched.commits["healing"], scale(unpatched))
+    assert found.first_bad == unpatched.commits["rename scale"]
+    assert len(runs(unpatched)) <= before + 1  # the new end
 
 
 def test_again_tests_what_is_recorded_and_replaces_it(unpatched: World, tmp_path: Path) -> None:
     """A flaky command recorded a verdict that is wrong."""
-    world = unpatched
     flaky = tmp_path / "flaky"
     flaky.touch()
-    command = scale(world, prefix=f"[ -e {flaky} ] && exit 0; ")
-    first, newest = world.affecting[0], world.affecting[-1]
+    command = scale(unpatched, prefix=f"[ -e {flaky} ] && exit 0; ")
+    first, newest = unpatched.affecting[0], unpatched.affecting[-1]
     for _ in range(2):
-        error = refused(lambda: bisect_upstream(world.open(), first, newest, command), "revision-unsuitable")
+        error = refused(lambda: bisect_upstream(unpatched.open(), first, newest, command), "revision-unsuitable")
         assert "--again" in error.remedy
-    assert len(runs(world)) == 1
+    assert len(runs(unpatched)) == 1
     flaky.unlink()
-    found = bisect_upstream(world.open(), first, newest, command, again=True)
-    assert (found.first_bad, found.known) == (world.commits["rename scale"], 0)
-    assert bisect_upstream(world.open(), first, newest, command).known == found.steps
-
-
-def test_another_script_at_the_same_path_is_another_question(unpatched: World, tmp_path: Path) -> None:
-    world = unpatched
-    script = tmp_path / "test.sh"
-    first, newest = world.affecting[0], world.affecting[-1]
-    for word, culprit in (("int scale(", "rename scale"), ("int last(", "drop last")):
-        script.write_text(f"#!/bin/sh\ngrep -q '{word}' \"$MLIR_RELEASE_UPSTREAM_SOURCE/mlir/api.h\"\n")
-        script.chmod(0o755)
-        found = bisect_upstream(world.open(), first, newest, (str(script),))
-        assert (found.first_bad, found.known) == (world.commits[culprit], 0)
+    found = bisect_upstream(unpatched.open(), first, newest, command, again=True)
+    assert (found.first_bad, found.known) == (unpatched.commits["rename scale"], 0)
+    assert bisect_upstream(unpatched.open(), first, newest, command).known == found.steps
 
 
 def test_a_mistyped_command_is_named_and_not_that_of_the_configuration(unpatched: World) -> None:
-    world = unpatched
-    first, newest = world.affecting[0], world.affecting[-1]
+    first, newest = unpatched.affecting[0], unpatched.affecting[-1]
     for command in (("grpe", "-q", "x"), ("sh", "-c", "grpe -q x")):
-        error = refused(lambda: bisect_upstream(world.open(), first, newest, command), "tool-missing")  # noqa: B023
+        error = refused(lambda: bisect_upstream(unpatched.open(), first, newest, command), "tool-missing")  # noqa: B023
         assert "integrate.toml" not in f"{error.what}{error.remedy}"
         assert "the command on the command line" in error.what
         assert error.where == " ".join(command)
 
 
 def test_a_remote_that_is_not_there_is_an_error_only_where_verdicts_are_shared(unpatched: World) -> None:
-    world = unpatched
-    (world.root / "origin.git").rename(world.root / "gone")
-    first, newest = world.affecting[0], world.affecting[1]
-    refused(lambda: bisect_upstream(world.open(), first, newest, scale(world), share=True), "network-failed")
-    assert runs(world) == []
-    refused(lambda: bisect_upstream(world.open(), first, first, scale(world)), "revision-unsuitable")
-    assert bisect_upstream(world.open(), first, newest, scale(world)).first_bad == newest
+    (unpatched.root / "origin.git").rename(unpatched.root / "gone")
+    first, newest = unpatched.affecting[0], unpatched.affecting[1]
+    refused(lambda: bisect_upstream(unpatched.open(), first, newest, scale(unpatched), share=True), "network-failed")
+    assert runs(unpatched) == []
+    refused(lambda: bisect_upstream(unpatched.open(), first, first, scale(unpatched)), "revision-unsuitable")
+    assert bisect_upstream(unpatched.open(), first, newest, scale(unpatched)).first_bad == newest
 
 
 # -- inside an older advance, and patches that do not fit --------------------------------------------------------------
 
 
 def test_at_tests_the_sources_of_an_older_advance(unpatched: World) -> None:
-    world = unpatched
-    walk = world.begin()
-    good, bad = world.affecting[0], world.commits["rename scale"]
+    walk = unpatched.begin()
+    good, bad = unpatched.affecting[0], unpatched.commits["rename scale"]
     walk.next(to=bad)
-    world.fix("rename scale")
+    unpatched.fix("rename scale")
     refused(
-        lambda: bisect_upstream(world.open(), good, bad, ("./smoke.sh",)), "revision-unsuitable", "--bad tests good"
+        lambda: bisect_upstream(unpatched.open(), good, bad, ("./smoke.sh",)), "revision-unsuitable", "--bad tests good"
     )
-    found = bisect_upstream(world.open(), good, bad, ("./smoke.sh",), at="HEAD~1")
+    found = bisect_upstream(unpatched.open(), good, bad, ("./smoke.sh",), at="HEAD~1")
     assert found.first_bad == bad
-    refused(lambda: bisect_upstream(world.open(), good, bad, ("true",), at="nowhere"), "revision-unknown")
+    refused(lambda: bisect_upstream(unpatched.open(), good, bad, ("true",), at="nowhere"), "revision-unknown")
 
 
 def test_a_patch_that_fits_only_new_commits_can_be_left_out(plain: World) -> None:
@@ -175,6 +156,8 @@ def test_a_patch_that_fits_only_new_commits_can_be_left_out(plain: World) -> Non
     walk.next(to=late, resolved=patch)
     good, bad = plain.affecting[0], plain.commits["rename field"]
     error = refused(lambda: bisect_upstream(plain.open(), good, bad, scale(plain)), "revision-unsuitable")
+    assert "Comment on newest" in error.why
+    assert "does not apply" in error.why
     assert "--without" in error.why
     arguments = ["bisect", "upstream", "--good", good, "--bad", bad, "--without", patch[:9], "--json", "--"]
     done = invoke(plain, *arguments, *scale(plain))
@@ -215,23 +198,22 @@ def merged(git: Git, ours: str, theirs: str) -> str:
 
 
 def test_the_walk_and_a_bisect_go_into_merges(unpatched: World) -> None:
-    world = unpatched
-    git = Git(world.root / "upstream.git")
-    base = git.text("rev-parse", f"{world.affecting[0]}^")
+    git = Git(unpatched.root / "upstream.git")
+    base = git.text("rev-parse", f"{unpatched.affecting[0]}^")
     inner = branched(git, base, "inner", bad=2)
     outer = branched(git, base, "outer")
     outer[3:] = branched(git, merged(git, outer[2], inner[4]), "late")
-    whole = merged(git, world.affecting[0], outer[-1])
+    whole = merged(git, unpatched.affecting[0], outer[-1])
     git.run("update-ref", "refs/heads/main", whole)
     smoke = '#!/bin/sh\ntest ! -e "$MLIR_RELEASE_UPSTREAM_SOURCE/mlir/bad"\n'
-    (world.checkout / "smoke.sh").write_text(smoke)
-    world.publish("Test that")
-    start(world.open())
+    (unpatched.checkout / "smoke.sh").write_text(smoke)
+    unpatched.publish("Test that")
+    start(unpatched.open())
     joined = git.text("rev-parse", f"{outer[3]}^")
-    end = Walk(world.open()).run(st.Adaptive())
-    assert (end.outcome, end.good, end.bad) == ("culprit", world.affecting[0], whole)
+    end = Walk(unpatched.open()).run(st.Adaptive())
+    assert (end.outcome, end.good, end.bad) == ("culprit", unpatched.affecting[0], whole)
     assert [each.sha for each in end.suspects] == [whole, joined, inner[2]]
-    found = bisect_upstream(world.open(), base, "HEAD", ("./smoke.sh",))
+    found = bisect_upstream(unpatched.open(), base, "HEAD", ("./smoke.sh",))
     assert found.first_bad == whole
     assert found.inside is not None
     assert found.inside.inside is not None

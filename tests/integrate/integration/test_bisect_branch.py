@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.integrate.deliver import branch
-from mlir_release.integrate.deliver.branch import start, sync
+from mlir_release.integrate.deliver.branch import sync
 from mlir_release.integrate.deliver.land import land
 from mlir_release.integrate.state import LANDED, PROBES, REMOTE_LANDED
 from mlir_release.integrate.walk.bisect import bisect_branch
-from mlir_release.integrate.walk.walk import Walk
-from tests.integrate.integration import miniature
-from tests.integrate.integration.bisecting import another_machine, runs, scale
+from tests.integrate.integration.bisecting import runs, scale
 from tests.refusals import refused
 
 if TYPE_CHECKING:
@@ -71,23 +69,12 @@ def test_a_change_of_the_carried_patches_is_the_end(plain: World) -> None:
     assert found.end == "it changes the patches that are carried on LLVM"
 
 
-def push_to_main(world: World, tmp_path: Path, name: str, content: str) -> str:
-    other = tmp_path / f"pushing-{name}-{len(content)}"
-    miniature.git(tmp_path, "clone", "-q", "-b", "main", f"{miniature.URL}origin.git", str(other))
-    (other / name).write_text(content)
-    miniature.git(other, "add", name)
-    miniature.git(other, "commit", "-q", "-m", f"Write {name}")
-    miniature.git(other, "push", "-q")
-    return miniature.git(other, "rev-parse", "HEAD")
-
-
 def test_a_merge_of_main_is_followed_to_the_commit_that_main_brought(unpatched: World, tmp_path: Path) -> None:
-    start(unpatched.open(), publish=True)
-    walk = Walk(unpatched.open(), publish=True)
+    walk = unpatched.begin(publish=True)
     walk.next(to=unpatched.affecting[0])
-    push_to_main(unpatched, tmp_path, "harmless", "\n")
-    culprit = push_to_main(unpatched, tmp_path, "number.txt", "4\n")
-    push_to_main(unpatched, tmp_path, "harmless", "again\n")
+    unpatched.push_to_main(tmp_path / "one", "harmless", "\n")
+    culprit = unpatched.push_to_main(tmp_path / "two", "number.txt", "4\n")
+    unpatched.push_to_main(tmp_path / "three", "harmless", "again\n")
     sync(walk)
     walk.next(to=unpatched.affecting[1])
     found = bisect_branch(unpatched.open(), "HEAD~3", "HEAD", ("test", "!", "-e", "number.txt"))
@@ -97,10 +84,9 @@ def test_a_merge_of_main_is_followed_to_the_commit_that_main_brought(unpatched: 
 
 
 def test_a_merge_of_two_sides_that_pass_alone_is_the_end(unpatched: World, tmp_path: Path) -> None:
-    start(unpatched.open(), publish=True)
-    walk = Walk(unpatched.open(), publish=True)
+    walk = unpatched.begin(publish=True)
     walk.next(to=unpatched.commits["rename scale"])
-    side = push_to_main(unpatched, tmp_path, "number.txt", "4\n")
+    side = unpatched.push_to_main(tmp_path / "side", "number.txt", "4\n")
     sync(walk)
     command = scale(unpatched, prefix="test -e number.txt || exit 0; ")
     found = bisect_branch(unpatched.open(), "HEAD~1", "HEAD", command)
@@ -158,19 +144,10 @@ def test_revisions_may_be_named_that_only_the_remotes_landed_walks_have(landed: 
     landed.git("push", "-q", "origin", f"{name}:{name}")
     tip = landed.git("rev-parse", name)
     for bad in (tip, name.removeprefix(LANDED)):
-        clone = tmp_path / bad.replace("/", "-")
-        clone.mkdir()
-        project = another_machine(landed, clone)
+        project = landed.elsewhere(tmp_path / bad.replace("/", "-"))
         found = bisect_branch(project, "origin/main~2", bad, scale(landed))
         assert found.subject == f"Advance LLVM to {landed.commits['healing'][:12]}"
     refused(lambda: bisect_branch(landed.open(), "no-such", "HEAD", ("true",)), "revision-unknown", "names no commit")
-
-
-def test_without_the_walk_the_upstream_is_bisected_with_the_landed_sources(landed: World) -> None:
-    lose_the_walk(landed)
-    found = bisect_branch(landed.open(), "HEAD~2", "HEAD", scale(landed))
-    assert found.inside is not None
-    assert (found.inside.of, found.inside.first_bad) == ("LLVM", landed.commits["rename scale"])
 
 
 def test_what_others_pushed_beside_walks_that_landed_is_passed_over(landed: World) -> None:

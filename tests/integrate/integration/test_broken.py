@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from click.testing import CliRunner
 
-from mlir_release.cli.app import app
 from mlir_release.ground.documents.trailers import parse_trailers
 from mlir_release.ground.git.repository import Git
 from mlir_release.integrate.deliver.branch import start
@@ -15,7 +13,7 @@ from mlir_release.integrate.deliver.land import land
 from mlir_release.integrate.state import T_UPSTREAM, T_VERDICT
 from mlir_release.integrate.walk.walk import Walk
 from tests.integrate.integration import miniature
-from tests.integrate.integration.in_process import integrate
+from tests.integrate.integration.in_process import Pulls, integrate, invoke
 from tests.integrate.integration.miniature import BRANCH
 from tests.kill import NEEDS_COMPILER
 from tests.refusals import refused
@@ -28,16 +26,6 @@ if TYPE_CHECKING:
 pytestmark = NEEDS_COMPILER
 
 BROKEN = f"{BRANCH}-broken"
-
-
-class Pulls:
-    """Remembers what was asked of it, with the branch that it was asked about."""
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[str, str]] = []
-
-    def __getattr__(self, kind: str) -> Any:
-        return lambda **call: self.calls.append((kind, call["branch"]))
 
 
 @pytest.fixture
@@ -74,10 +62,9 @@ def test_a_culprit_is_pushed_on_top_of_the_branch_and_removed_when_the_walk_goes
     trailers = parse_trailers(world.git("log", "-1", "--format=%B", broken))
     assert (trailers[T_UPSTREAM], trailers[T_VERDICT]) == (world.commits["rename scale"], "bad")
     assert told["report"]["broken"] == BROKEN
-    report = CliRunner().invoke(app, ["integrate", "-C", str(world.checkout), "run", "--push"], standalone_mode=False)
-    assert f"`{BROKEN}`" in report.stdout
+    assert f"`{BROKEN}`" in invoke(world, "run", "--push").stdout
     assert at_remote(world) == broken, "the same state is the same commit"
-    assert {kind for kind, branch in pulls.calls if branch == BROKEN} == {"ensure_ci"}
+    assert {kind for kind, call in pulls.calls if call["branch"] == BROKEN} == {"ensure_ci"}
     Walk(world.open(), publish=True).next()
     world.fix("rename scale")
     assert run(world, "--until", world.commits["rename scale"])["outcome"] == "head"

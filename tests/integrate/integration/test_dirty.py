@@ -86,13 +86,6 @@ def test_a_submodule_that_git_left_behind_is_brought_up_to_date(
     assert "third_party/llvm" in capsys.readouterr().err
 
 
-def test_start_after_a_finished_walk_needs_no_cure_by_hand(plain: World) -> None:
-    walked(plain)
-    plain.git("switch", "-q", "main")
-    assert start(plain.open()).endswith("_1")
-    assert plain.git("status", "--porcelain") == ""
-
-
 def test_a_commit_that_a_person_checked_out_in_the_submodule_is_not_touched(plain: World) -> None:
     llvm = walked(plain)
     miniature.git(llvm, "checkout", "-q", "--detach", plain.affecting[-1])

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from mlir_release.integrate.project import Integration
 
 PATH = "third_party/dep"
 
@@ -45,9 +44,6 @@ class Downstream:
     def fork(self) -> Git:
         return Git(self.world.root / "dep-fork.git")
 
-    def project(self) -> Integration:
-        return open_project(self.world.checkout, clock=lambda: NOON)
-
     def patch(self, content: str, *, onto: str = "HEAD") -> str:
         """What a person does: change the submodule, commit there, commit the submodule."""
         miniature.git(self.inner, "checkout", "-q", "--detach", onto)
@@ -58,42 +54,39 @@ class Downstream:
 
 
 @pytest.fixture
-def downstream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Downstream:
-    world = miniature.build(tmp_path / "world", patched=False, small=True)
-    world.enter(monkeypatch)
+def downstream(plain: World) -> Downstream:
     for name in ("dep.git", "dep-fork.git"):
-        miniature.git(world.root, "init", "-q", "--bare", name)
-    work = world.root / "dep-work"
-    miniature.git(world.root, "init", "-q", str(work))
+        miniature.git(plain.root, "init", "-q", "--bare", name)
+    work = plain.root / "dep-work"
+    miniature.git(plain.root, "init", "-q", str(work))
     (work / "dep.txt").write_text("as it was\n")
     miniature.git(work, "add", ".")
     miniature.git(work, "commit", "-q", "-m", "Begin")
     miniature.git(work, "push", "-q", f"{URL}dep.git", "HEAD:main")
-    world.git("submodule", "--quiet", "add", f"{URL}dep.git", PATH)
-    with (world.checkout / "integrate.toml").open("a") as file:
+    plain.git("submodule", "--quiet", "add", f"{URL}dep.git", PATH)
+    with (plain.checkout / "integrate.toml").open("a") as file:
         file.write(f'[[export.also]]\npath = "{PATH}"\nremote = "{URL}dep-fork.git"\nbranch = "ours"\n')
-    world.publish("Depend on dep")
-    made = Downstream(world)
-    start(made.project())
-    return made
+    plain.publish("Depend on dep")
+    start(plain.open())
+    return Downstream(plain)
 
 
 def test_export_keeps_every_state_reachable(downstream: Downstream) -> None:
     base = miniature.git(downstream.inner, "rev-parse", "HEAD")
     first = downstream.patch("first\n")
-    assert export_all(downstream.project()) == {PATH: first}
+    assert export_all(downstream.world.open()) == {PATH: first}
     second = downstream.patch("second\n", onto=base)
-    head = export_all(downstream.project())[PATH]
+    head = export_all(downstream.world.open())[PATH]
     assert downstream.fork.resolve("refs/heads/ours") == head
     assert downstream.fork.text("rev-parse", f"{head}^1", f"{head}^2").split() == [second, first]
     assert downstream.fork.text("diff", head, second) == ""
-    assert export_all(downstream.project()) == {PATH: head}
+    assert export_all(downstream.world.open()) == {PATH: head}
 
 
 def test_an_export_branch_that_moves_during_the_push_is_joined(downstream: Downstream) -> None:
     base = miniature.git(downstream.inner, "rev-parse", "HEAD")
     first = downstream.patch("first\n")
-    export_all(downstream.project())
+    export_all(downstream.world.open())
     theirs = downstream.patch("theirs\n", onto=base)
     miniature.git(downstream.inner, "push", "-q", f"{URL}dep-fork.git", f"{theirs}:refs/heads/hidden")
     second = downstream.patch("second\n", onto=base)
@@ -109,7 +102,7 @@ env -i PATH="$PATH" git -C {fork} update-ref refs/heads/ours \
 """
     )
     hook.chmod(0o755)
-    head = export_all(downstream.project())[PATH]
+    head = export_all(downstream.world.open())[PATH]
     assert not hook.exists()
     assert downstream.fork.resolve("refs/heads/ours") == head
     for commit in (first, theirs, second):
@@ -118,19 +111,19 @@ env -i PATH="$PATH" git -C {fork} update-ref refs/heads/ours \
 
 def test_land_refuses_what_others_cannot_fetch(downstream: Downstream) -> None:
     commit = downstream.patch("patched\n")
-    walk = Walk(downstream.project())
+    walk = Walk(downstream.world.open())
     error = refused(lambda: land(walk, squash=True, pulls=None), "land-unreachable")
     assert error.where == commit
     assert PATH in error.what
     assert miniature.git(downstream.world.root / "origin.git", "for-each-ref", "refs/heads/integrates") == ""
-    export_all(downstream.project())
+    export_all(downstream.world.open())
     land(walk, squash=True, pulls=None)
 
 
 def test_land_sees_that_an_exported_commit_is_gone(downstream: Downstream) -> None:
     downstream.patch("patched\n")
-    export_all(downstream.project())
-    walk = Walk(downstream.project())
+    export_all(downstream.world.open())
+    walk = Walk(downstream.world.open())
     check_reachable(walk.project, walk.branch)
     downstream.fork.run("update-ref", "-d", "refs/heads/ours")
     refused(lambda: check_reachable(walk.project, walk.branch), "land-unreachable")
@@ -141,7 +134,7 @@ def test_land_checks_submodules_that_are_not_exported_too(downstream: Downstream
     config.write_text(config.read_text().partition("[[export.also]]")[0])
     downstream.world.git("commit", "-q", "-a", "-m", "Export nothing else")
     commit = downstream.patch("patched\n")
-    walk = Walk(downstream.project())
+    walk = Walk(downstream.world.open())
     refused(lambda: check_reachable(walk.project, walk.branch), "land-unreachable")
     miniature.git(downstream.inner, "push", "-q", "origin", f"{commit}:refs/tags/v1")
     check_reachable(walk.project, walk.branch)
@@ -149,7 +142,7 @@ def test_land_checks_submodules_that_are_not_exported_too(downstream: Downstream
 
 def test_the_branch_is_pushed_only_after_the_export(downstream: Downstream) -> None:
     commit = downstream.patch("patched\n")
-    walk = Walk(downstream.project(), publish=True)
+    walk = Walk(downstream.world.open(), publish=True)
     hook = downstream.fork.directory / "hooks" / "pre-receive"
     hook.write_text("#!/bin/sh\nexit 1\n")
     hook.chmod(0o755)
@@ -168,12 +161,9 @@ def test_probes_find_the_patched_submodule_here_and_on_another_machine(downstrea
     config.write_text(config.read_text().replace('["./smoke.sh"]', f'["grep", "patched", "{PATH}/dep.txt"]'))
     world.git("commit", "-q", "-a", "-m", "Test dep")
     downstream.patch("patched\n")
-    branch = world.git("symbolic-ref", "--short", "HEAD")
-    end = Walk(downstream.project(), publish=True).run(st.Adaptive(), until=world.affecting[0])
+    end = Walk(downstream.world.open(), publish=True).run(st.Adaptive(), until=world.affecting[0])
     assert (end.outcome, end.smoke_tests) == ("head", 1)
-    other = tmp_path / "other"
-    miniature.git(tmp_path, "clone", "-q", "-b", branch, f"{URL}origin.git", str(other))
-    elsewhere = Walk(open_project(other, clock=lambda: NOON), publish=True)
+    elsewhere = Walk(world.elsewhere(tmp_path / "other"), publish=True)
     assert elsewhere.probe(elsewhere.observer.look(), world.affecting[1]).verdict is st.Verdict.GOOD
     elsewhere.push_branch()  # the submodule is not cloned there: nothing to export
     check_reachable(elsewhere.project, elsewhere.branch)
@@ -209,7 +199,7 @@ def test_a_submodule_that_does_not_exist_is_named(downstream: Downstream) -> Non
     config.write_text(config.read_text().replace("[smoke]", '[smoke]\nsubmodules = ["third_party/llvm", "dep"]'))
     downstream.world.git("commit", "-q", "-a", "-m", "Choose submodules")
     error = refused(
-        lambda: sync(Walk(downstream.project())), "config-invalid", "in submodules of [smoke] is no submodule"
+        lambda: sync(Walk(downstream.world.open())), "config-invalid", "in submodules of [smoke] is no submodule"
     )
     assert "third_party/llvm, dep" in error.what
     assert PATH in error.remedy
@@ -219,7 +209,7 @@ def test_a_submodule_that_does_not_exist_is_named(downstream: Downstream) -> Non
 def test_a_path_that_is_no_submodule_is_refused(downstream: Downstream) -> None:
     config = downstream.world.checkout / "integrate.toml"
     config.write_text(config.read_text().replace(f'path = "{PATH}"', 'path = "app.c"'))
-    refused(lambda: export_all(downstream.project()), "config-invalid", "in [[export.also]] is not a submodule at")
+    refused(lambda: export_all(downstream.world.open()), "config-invalid", "in [[export.also]] is not a submodule at")
 
 
 # -- a token for the export remote -------------------------------------------------------------------------------------
@@ -230,22 +220,18 @@ def basic(token: str) -> str:
 
 
 @pytest.fixture
-def world_with_fork_behind_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[World, str]]:
+def world_with_fork_behind_a_token(tmp_path: Path, plain: World) -> Iterator[tuple[World, str]]:
     """A downstream whose fork of LLVM takes pushes with a token only, and that token."""
-    world = miniature.build(tmp_path / "world", patched=False, small=True)
-    world.enter(monkeypatch)
     with GitHubServer(tmp_path / "github") as github:
         github.add_repository("ours/llvm", {"README": b"a fork\n"})
         remote = f"{github.url}/ours/llvm.git"
-        config = world.checkout / "integrate.toml"
-        config.write_text(config.read_text().replace(f"{URL}fork.git", remote))
-        world.publish("Export to a fork elsewhere")
+        plain.reconfigure(f"{URL}fork.git", remote)
         # What actions/checkout leaves: the job's own token, for the whole host, which may not write there.
         own = github.token(scopes=("metadata",))
-        with (world.root / "gitconfig").open("a") as file:
+        with (plain.root / "gitconfig").open("a") as file:
             file.write(f'[http "{github.url}/"]\n\textraheader = AUTHORIZATION: basic {basic(own)}\n')
-        start(world.open())
-        yield world, github.token(scopes=("contents",))
+        start(plain.open())
+        yield plain, github.token(scopes=("contents",))
 
 
 def carry_a_pick(world: World) -> str:
@@ -273,19 +259,3 @@ def test_the_export_token_is_for_the_export_remote_and_seen_by_nobody(
         if path.is_file():
             content = path.read_bytes()
             assert not any(secret in content for secret in secrets), path
-
-
-def test_a_smoke_test_sees_no_secrets_unless_it_asks(
-    downstream: Downstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    names = ("MLIR_RELEASE_EXPORT_TOKEN", "GITHUB_TOKEN", "MLIR_RELEASE_NOTIFY")
-    for name in names:
-        monkeypatch.setenv(name, f"value of {name}")
-    seen = tmp_path / "seen"
-    config = downstream.world.checkout / "integrate.toml"
-    text = config.read_text().replace('["./smoke.sh"]', '["sh", "-c", "env >SEEN"]'.replace("SEEN", str(seen)))
-    for asked in ((), ("GITHUB_TOKEN",)):
-        config.write_text(text.replace("timeout-minutes", f"environment = {list(asked)}\ntimeout-minutes"))
-        walk = Walk(downstream.project())
-        walk.probe(walk.observer.look(), downstream.world.affecting[0])
-        assert [name for name in names if f"value of {name}" in seen.read_text()] == list(asked)

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.ground import strategy as st
 from mlir_release.ground.errors import UsageError
 from mlir_release.ground.git.repository import Git
 from mlir_release.ground.git.trees import is_ancestor
 from mlir_release.integrate.patches.patches import PatchConflict
-from mlir_release.integrate.report import findings_in
+from mlir_release.integrate.walk.walk import Walk
 from tests.integrate.integration import miniature
+from tests.integrate.integration.in_process import invoke
 from tests.refusals import refused
 
 if TYPE_CHECKING:
-    from mlir_release.integrate.walk.walk import Walk
+    from tests.conftest import Pauses
     from tests.integrate.integration.miniature import World
-
-
-# -- megabump's faults -------------------------------------------------------------------------------------------------
 
 
 def test_megabump_advance_to_an_abbreviated_sha_or_a_tag_goes_exactly_there(world: World, walk: Walk) -> None:
@@ -71,27 +65,21 @@ def test_megabump_a_rejected_export_by_https_commits_nothing(world: World, walk:
     assert is_ancestor(Git(world.root / "fork.git"), walk.observer.look().pin, "downstream-llvm")
 
 
-def test_megabump_waiting_at_head_goes_on_when_upstream_moves(world: World) -> None:
+def test_megabump_waiting_at_head_goes_on_when_upstream_moves(world: World, pauses: Pauses) -> None:
     world.reconfigure('["./smoke.sh"]', '["true"]')
-    walk = world.begin()
-    walk.run(st.Adaptive(), until=world.affecting[-4])
-    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    command = [sys.executable, "-m", "mlir_release", "integrate", "-C", str(world.checkout)]
-    waiting = subprocess.Popen(
-        [*command, "run", "--wait", "--every", "1", "--until", world.affecting[-4]],
-        env=environment,
-        stderr=subprocess.PIPE,
-    )
-    assert waiting.stderr is not None
-    looked: list[bytes] = []
-    for line in waiting.stderr:
-        looked += [line] if b"checking again" in line else []
-        if len(looked) == 2:
-            break
-    waiting.kill()
-    waiting.wait()
-    waiting.stderr.close()
-    assert len(looked) == 2
+    upstream = world.root / "upstream.git"
+    miniature.git(upstream, "update-ref", "refs/heads/main", world.affecting[1])
+    world.begin()
+
+    def meanwhile() -> None:
+        if pauses.count(99) == 2:
+            raise KeyboardInterrupt
+        miniature.git(upstream, "update-ref", "refs/heads/main", world.affecting[2])
+
+    pauses.meanwhile = meanwhile
+    done = invoke(world, "run", "--wait", "--every", "99")
+    assert done.stderr.count("checking again in 99 seconds") == pauses.count(99) == 2
+    assert Walk(world.open()).observer.look().base == world.affecting[2]
 
 
 def test_megabump_stray_files_are_not_committed(world: World, walk: Walk) -> None:
@@ -110,12 +98,3 @@ def test_megabump_a_crash_between_moving_llvm_and_committing_skips_nothing(world
     upstream = "--format=%(trailers:key=Integrate-Upstream,valueonly)"
     passed = [miniature.git(world.checkout, "log", "-1", upstream, commit) for commit in ("HEAD~1", "HEAD")]
     assert passed == world.affecting[:2]
-
-
-def test_megabump_logs_that_are_not_utf8_are_read(world: World) -> None:
-    world.reconfigure('["./smoke.sh"]', """["sh", "-c", "printf 'a.c:1:2: error: caf\\\\351\\\\n'; exit 1"]""")
-    walk = world.begin()
-    record = walk.probe(walk.observer.look(), world.affecting[0])
-    assert record.verdict is st.Verdict.BAD
-    assert record.findings[0].text == "error: caf\\xe9"
-    assert findings_in(b"\xff\xfe")[:0] == []

@@ -224,15 +224,3 @@ def test_two_that_continue_at_once_test_the_fix_once_and_lose_nothing(world: Wor
     assert line[1] == "Follow upstream"
     assert all(subject.startswith("Advance LLVM to ") for subject in [line[0], *line[2:]])
     assert world.git("status", "--porcelain") == ""
-
-
-def test_there_is_nothing_to_fix_before_something_failed(make_world: Any, carrier: str) -> None:
-    world: World = make_world(carrier)
-    start(world.open())
-    for arguments in (["fix"], ["fix", "--continue"]):
-        failed = cli(world, *arguments).exception
-        assert isinstance(failed, UsageError)
-        assert (failed.id, "no smoke test ahead of this branch is known to have failed" in failed.what) == (
-            "nothing-to-do",
-            True,
-        )

@@ -20,7 +20,6 @@ from mlir_release.ground.errors import MachineError
 from mlir_release.ground.git import locks
 from mlir_release.ground.git.repository import Git
 from mlir_release.integrate.deliver.branch import start
-from mlir_release.integrate.open import open_project
 from mlir_release.integrate.state import ProbeStore
 from mlir_release.integrate.walk.walk import Walk
 from tests.integrate.integration import miniature
@@ -114,9 +113,7 @@ TABLE = [
         lambda world: (world.checkout / "integrate.toml").unlink(),
     ),
     ("config-invalid", "integrate.toml: ", "run", edit("[smoke]", "[smoke]\ncolour = 1")),
-    ("config-invalid", "integrate.toml: ", "run", edit("[smoke]", "[smoke")),
     ("config-invalid", "integrate.toml: ", "run", write("integrate.toml", "# caf\xe9\n".encode("latin-1"))),
-    ("config-invalid", "integrate.toml: ", "run", edit(DECLARED, "")),
     ("config-invalid", "is not a submodule at", "run", edit("third_party/llvm", "app.c")),
     ("config-invalid", "is not a submodule at", "run", edit("third_party/llvm", "third_party/nothing")),
     ("pin-invalid", "does not hold a full commit at", "run", commit(DECLARED, 'pin-file = "app.c"')),
@@ -189,26 +186,7 @@ def test_a_pin_file_that_holds_no_pin(pinned: World, content: bytes) -> None:
     assert pinned.git("for-each-ref") == refs
 
 
-def test_a_pin_that_nobody_has(pinned: World) -> None:
-    (pinned.checkout / "llvm-project.version").write_text("0123456789" * 4 + "\n")
-    pinned.publish("Mistake")
-    refused(lambda: start(pinned.open()), "commit-unreachable")
-    assert pinned.git("symbolic-ref", "--short", "HEAD") == "main"
-
-
 # -- the machine -------------------------------------------------------------------------------------------------------
-
-
-def test_not_a_repository(tmp_path: Path) -> None:
-    refused(lambda: open_project(tmp_path), "input-missing", "not inside a git work tree")
-
-
-@pytest.mark.parametrize("command", ['["./no-such-command"]', '["sh", "-c", "no-such-command"]'])
-def test_a_smoke_command_that_does_not_exist_is_no_verdict(world: World, command: str) -> None:
-    world.reconfigure('["./smoke.sh"]', command)
-    walk = world.begin()
-    refused(lambda: walk.run(st.Adaptive()), "tool-missing")
-    assert walk.store.load() == {}
 
 
 def test_a_full_disk_while_recording_loses_nothing(world: World, walk: Walk) -> None:

@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mlir_release.cli.app import app
 from mlir_release.ground.errors import ForgeError
 from mlir_release.integrate.deliver import deliver
 from mlir_release.integrate.deliver.branch import start
 from mlir_release.integrate.deliver.deliver import notify
-from mlir_release.integrate.open import open_project
 from mlir_release.integrate.report import WalkEnd, WalkReport
-from tests.integrate.integration import miniature
+from tests.integrate.integration.in_process import invoke
 from tests.loopback import Loopback, Quiet
-from tests.refusals import refused
+from tests.refusals import check_error, refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from tests.integrate.integration.miniature import World
 
 # One of apprise's plugins imports a module that Python is about to lose.
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")
@@ -128,29 +128,16 @@ class Refusing:
     comment = mark_ready = dispatch = ensure_ci = ensure_draft
 
 
-def test_a_forge_that_refuses_the_comment_does_not_stop_the_notification(
-    service: Service, monkeypatch: pytest.MonkeyPatch
+def test_a_walk_that_stops_reports_though_the_forge_refuses(
+    service: Service, plain: World, use_pulls: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(VARIABLE, f"json://{service.address}/hook")
-    pulls: Any = Refusing()
-    failures = deliver.deliver(report(), text="## Fails\n", variable=VARIABLE, pulls=pulls)
-    assert [failure.id for failure in failures] == ["forge-refused"]
-    assert len(service.posts) == 1
-
-
-def test_a_walk_that_stops_reports_though_the_forge_refuses(
-    service: Service, tmp_path: Path, use_pulls: Any, monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
-    world = miniature.build(tmp_path / "world", small=True, patched=False)
-    for name, value in {**world.environment(), VARIABLE: f"json://{service.address}/hook"}.items():
-        monkeypatch.setenv(name, value)
     use_pulls(Refusing())
-    start(open_project(world.checkout), publish=True)
-    line = ["integrate", "-C", str(world.checkout), "run", "--push"]
-    refused(lambda: app.main(line, standalone_mode=False), "walk-needs-person")
-    said = capsys.readouterr()
-    assert world.commits["rename scale"][:12] in said.out
-    assert said.err.count("not today") == 2  # the text, and the comment
+    start(plain.open(), publish=True)
+    done = invoke(plain, "run", "--push")
+    check_error(done.exception, "walk-needs-person")
+    assert plain.commits["rename scale"][:12] in done.stdout
+    assert done.stderr.count("not today") == 2  # the text, and the comment
     assert len(service.posts) == 1
 
 
@@ -178,26 +165,25 @@ def test_discord_gets_what_it_takes_and_the_rest_attached(
     assert b"smoke-test.log" in uploads
 
 
-def test_a_walk_that_stops_tells_and_is_not_failed_by_a_service_that_refuses(service: Service, tmp_path: Path) -> None:
-    world = miniature.build(tmp_path / "world", small=True, patched=False)
+def test_a_walk_that_stops_tells_and_is_not_failed_by_a_service_that_refuses(service: Service, plain: World) -> None:
     address = f"json://user:{SECRET}@{service.address}"
-    environment = {**os.environ, **world.environment(), VARIABLE: f"{address}/refused/{SECRET} {address}/taken"}
+    environment = {**os.environ, VARIABLE: f"{address}/refused/{SECRET} {address}/taken"}
     service.refusing = "/refused"
 
     def command(*arguments: str) -> subprocess.CompletedProcess[str]:
-        line = [sys.executable, "-m", "mlir_release", "integrate", "-C", str(world.checkout), *arguments]
+        line = [sys.executable, "-m", "mlir_release", "integrate", "-C", str(plain.checkout), *arguments]
         return subprocess.run(line, env=environment, capture_output=True, text=True, check=False)
 
     assert command("start").returncode == 0
     stopped = command("run")
     assert stopped.returncode == 7, stopped.stderr
-    assert world.commits["rename scale"][:12] in stopped.stdout
+    assert plain.commits["rename scale"][:12] in stopped.stdout
     assert "warning: the message was not accepted by notification address number 1" in stopped.stderr
     assert "error[walk-needs-person]" in stopped.stderr
     taken = [json.loads(body) for path, _, body in service.posts if path == "/taken"]
     assert len(taken) == 1
     assert taken[0]["title"].endswith(": culprit")
-    assert world.commits["rename scale"][:12] in taken[0]["message"]
+    assert plain.commits["rename scale"][:12] in taken[0]["message"]
     files = {item["filename"]: base64.b64decode(item["base64"]).decode() for item in taken[0]["attachments"]}
     report, _, remedy = files["report.md"].strip().rpartition("\n\n")  # in the terminal, the error ends with it
     assert report in stopped.stdout

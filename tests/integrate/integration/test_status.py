@@ -134,31 +134,13 @@ def processes_of_status(world: World, monkeypatch: pytest.MonkeyPatch, until: st
     return trace.read_text().count("trace: built-in:")
 
 
-def with_a_feature(folder: Path, subject: str) -> tuple[Git, str, Line]:
-    """A repository; the newest commit of its upstream, which adds a feature, and the line that it is on."""
-    miniature.git(folder, "init", "-q", "--bare", "upstream.git")
-    git = Git(folder / "upstream.git")
-    line = Line(git, "", {"one": [f"one {number}" for number in range(8)]})
-    line.commit({}, "Begin\n")
-    return git, line.commit({("one", 7): "feature"}, f"{subject}\n"), line
-
-
-def test_a_relanding_that_quotes_the_revert_reverts_the_revert_only(tmp_path: Path) -> None:
-    git, bad, begun = with_a_feature(tmp_path, "Add a feature")
-    ours = Line(git, bad, begun.texts)
-    carrying = ours.commit({("one", 7): "one 7"}, f"Do without\n\nThis reverts commit {bad}.\n")
-    upstream = Line(git, bad, begun.texts)
-    reverting = upstream.commit({("one", 7): "one 7"}, f"Revert\n\nThis reverts commit {bad}.\n")
-    patches = carried(git, bad, ours.tip)
-    assert fates(git, patches, bad, upstream.tip) == {carrying: f"upstream reverts it too, in {reverting[:12]}"}
-    quoted = f"Reland\n\nThis reverts commit {reverting}.\n\n> Revert\n>\n> This reverts commit {bad}.\n"
-    upstream.commit({("one", 7): "feature"}, quoted)
-    assert fates(git, patches, bad, upstream.tip) == {carrying: ""}
-
-
 @pytest.mark.parametrize("named_by", ["commit", "pull request"])
 def test_reverts_that_github_made_are_told_by_their_pull_requests(tmp_path: Path, named_by: str) -> None:
-    git, bad, begun = with_a_feature(tmp_path, "Add a feature (#71)")
+    miniature.git(tmp_path, "init", "-q", "--bare", "upstream.git")
+    git = Git(tmp_path / "upstream.git")
+    begun = Line(git, "", {"one": [f"one {number}" for number in range(8)]})
+    begun.commit({}, "Begin\n")
+    bad = begun.commit({("one", 7): "feature"}, "Add a feature (#71)\n")
     ours = Line(git, bad, begun.texts)
     what = f"This reverts commit {bad}." if named_by == "commit" else "Reverts llvm/llvm-project#71"
     carrying = ours.commit({("one", 7): "one 7"}, f"Do without\n\n{what}\n")

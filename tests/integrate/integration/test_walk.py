@@ -11,12 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
-from msgspec import to_builtins
 
-from mlir_release.cli.app import app
 from mlir_release.ground import strategy as st
-from mlir_release.ground.errors import NeedsPersonError, UsageError
 from mlir_release.ground.git.repository import Git
 from mlir_release.ground.git.trees import is_ancestor
 from mlir_release.integrate.deliver import branch
@@ -26,18 +22,14 @@ from mlir_release.integrate.deliver.land import land
 from mlir_release.integrate.open import open_project
 from mlir_release.integrate.patches.patches import PatchConflict
 from mlir_release.integrate.report import WalkEnd, WalkReport
-from mlir_release.integrate.status import collect, render
 from mlir_release.integrate.walk.bisect import bisect_upstream
 from mlir_release.integrate.walk.rounds import gather, plan_round, probe
 from mlir_release.integrate.walk.together import JointWalk
 from mlir_release.integrate.walk.walk import Walk
 from tests.integrate.integration import miniature
+from tests.integrate.integration.in_process import Pulls, invoke
 from tests.integrate.integration.miniature import NOON, World
 from tests.refusals import refused
-
-
-def walking(world: World, *, publish: bool = False) -> Walk:
-    return Walk(world.open(), publish=publish)
 
 
 @pytest.mark.parametrize("patched", [False, True])
@@ -47,7 +39,7 @@ def test_another_machine_goes_on_and_derives_no_verdict_again(
 ) -> None:
     world = make_world(carrier, patched=patched)
     start(world.open(), publish=True)
-    first = walking(world, publish=True).run(st.Adaptive())
+    first = Walk(world.open(), publish=True).run(st.Adaptive())
     assert first.outcome == "culprit"
     assert first.smoke_tests > 0
     again = Walk(world.elsewhere(tmp_path / "other"), publish=True).run(st.Adaptive())
@@ -60,28 +52,15 @@ def test_the_next_round_is_dispatched_while_probes_are_needed(
     start(plain.open(), publish=True)
     use_pulls(pulls := Pulls())
     monkeypatch.setenv("GITHUB_REF_NAME", "main")
-    arguments = ["-C", str(plain.checkout), "run", "--no-probes", "--push", "--strategy", "parallel", "--width", "3"]
-    done = CliRunner().invoke(app, ["integrate", *arguments, "--next-round", "llvm.yml"], catch_exceptions=False)
-    assert done.exit_code == 0
+    words = ["run", "--no-probes", "--push", "--strategy", "parallel", "--width", "3", "--next-round", "llvm.yml"]
+    assert invoke(plain, *words).exit_code == 0
     kind, call = pulls.calls[-1]
-    inputs = {"branch": walking(plain).branch, "strategy": "parallel", "width": "3"}
+    inputs = {"branch": Walk(plain.open()).branch, "strategy": "parallel", "width": "3"}
     assert (kind, call) == ("dispatch", {"workflow": "llvm.yml", "branch": "main", "inputs": inputs})
     pulls.calls.clear()
-    walking(plain).run(st.Adaptive(), until=plain.affecting[0])
-    CliRunner().invoke(app, ["integrate", *arguments, "--next-round", "llvm.yml", "--until", plain.affecting[0]])
-    assert [kind for kind, _ in pulls.calls] == ["draft"]  # at the goal: no further round
-
-
-def test_two_machines_verdicts_merge_by_union(plain: World, tmp_path: Path) -> None:
-    start(plain.open(), publish=True)
-    here, there = walking(plain), Walk(plain.elsewhere(tmp_path / "other"))
-    for walk, upstream in ((here, plain.affecting[0]), (there, plain.affecting[1])):
-        seen = walk.observer.look()
-        walk.probe(seen, upstream)
-    here.store.push("origin")
-    there.store.push("origin")
-    here.store.pull("origin")
-    assert {record.upstream for record in here.store.load().values()} == set(plain.affecting[:2])
+    Walk(plain.open()).run(st.Adaptive(), until=plain.affecting[0])
+    invoke(plain, *words, "--until", plain.affecting[0])
+    assert [kind for kind, _ in pulls.calls] == ["ensure_draft"]  # at the goal: no further round
 
 
 def test_rounds_of_machines_that_clone_without_blobs(plain: World, tmp_path: Path) -> None:
@@ -97,29 +76,9 @@ def test_rounds_of_machines_that_clone_without_blobs(plain: World, tmp_path: Pat
         assert "?" not in missing
         walk.probe(walk.observer.look(), upstream)
         walk.store.push("origin")
-    here = walking(plain)
+    here = Walk(plain.open())
     here.store.pull("origin")
     assert {record.upstream for record in here.store.load().values()} == set(plain.affecting[:2])
-
-
-def test_a_round_is_planned_probed_and_gathered(plain: World, tmp_path: Path) -> None:
-    walk = plain.begin(publish=True)
-    data = plan_round(JointWalk([walk]), st.Adaptive(width=3))
-    assert len(data["probes"]) == 3
-    records = tmp_path / "records"
-    with pytest.raises(NeedsPersonError) as unanswered:  # a next round would go on like this for ever
-        gather(JointWalk([walk]), records)
-    assert unanswered.value.id == "smoke-failed"
-    records.mkdir()
-    seen = walk.observer.look()
-    for commit in data["probes"]:
-        record = walk.probe(seen, commit)
-        (records / f"{commit}.json").write_text(json.dumps(to_builtins(record)))
-    assert gather(JointWalk([walk]), records) == 3
-    assert {record.upstream for record in walk.store.load().values()} == set(data["probes"])
-    forged = {**to_builtins(record), "upstream_tree": "0" * 40}
-    (records / "forged.json").write_text(json.dumps(forged))
-    refused(lambda: gather(JointWalk([walk]), records), "input-invalid")
 
 
 def culprit(world: World) -> tuple[Walk, WalkEnd]:
@@ -140,19 +99,6 @@ def test_the_report_names_errors_and_suspects(plain: World) -> None:
     assert f"Reproduce on `{end.branch}`: `mlir-release integrate probe {end.bad[:12]}`" in markdown
     assert probe(JointWalk([walk]), end.bad[:12]).verdict == "bad"
     assert json.loads(json.dumps(report.as_json()))["suspects"]
-
-
-def test_status_shows_patches_verdicts_and_what_is_ahead(world: World) -> None:
-    walk, end = culprit(world)
-    data = collect(walk.observer)
-    kinds = {patch["subject"].split()[0]: patch for patch in data["patches"]}
-    assert kinds["Revert"]["kind"] == "revert"
-    assert "upstream reverts it too" in kinds["Revert"]["contained"]
-    assert kinds["Keep"]["why"] == "we read them"
-    assert data["ahead"][0]["commit"] == end.bad
-    assert data["ahead"][0]["verdict"] == "bad"
-    assert data["tests_left"] > 0
-    assert render(data).splitlines()[-1].endswith("next ->")
 
 
 def test_a_bisect_over_older_commits_carries_no_revert_of_what_is_not_there_yet(
@@ -176,28 +122,6 @@ def test_a_bisect_over_older_commits_carries_no_revert_of_what_is_not_there_yet(
     ], "the ends are tested first"
 
 
-def test_a_bisect_says_which_carried_patch_keeps_commits_from_being_tested(world: World) -> None:
-    command = ("sh", "-c", 'grep -q "last()" "$MLIR_RELEASE_UPSTREAM_SOURCE/mlir/api.h"')
-    with pytest.raises(UsageError) as caught:
-        bisect_upstream(world.open(), world.affecting[0], world.affecting[-1], command)
-    assert caught.value.id == "revision-unsuitable"
-    assert "Keep" in caught.value.why
-    assert "does not apply" in caught.value.why
-
-
-def test_patches_are_added_with_a_ledger_and_dropped(plain: World) -> None:
-    walk = plain.begin()
-    tip = branch.carry(
-        walk, plain.commits["needed"], revert=False, why="we need it", link="https://example.com/1", drop_when=""
-    )
-    patches = walk.observer.look().patches
-    assert [(p.kind, p.of, p.why) for p in patches] == [("cherry-pick", plain.commits["needed"], "we need it")]
-    assert is_ancestor(Git(plain.root / "fork.git"), tip, "downstream-llvm")
-    branch.drop([walk], tip[:12])
-    assert walk.observer.look().patches == ()
-    assert plain.git("status", "--porcelain") == ""
-
-
 def test_a_stack_resolved_by_hand_is_taken(world: World) -> None:
     walk = world.begin()
     target = world.commits["conflict"]
@@ -218,8 +142,6 @@ def test_a_stack_resolved_by_hand_is_taken(world: World) -> None:
 def test_sync_brings_a_persons_fix_and_main(plain: World, tmp_path: Path) -> None:
     walk, end = culprit(plain)
     walk.next()
-    walk.publish = True
-    walk.push_branch()
     branch = walk.branch
     other = World(tmp_path / "else", plain.commits, plain.affecting)
     other.root.mkdir()
@@ -236,33 +158,7 @@ def test_sync_brings_a_persons_fix_and_main(plain: World, tmp_path: Path) -> Non
     assert (plain.checkout / "README").exists()
     assert "SCALE scale_by" in (plain.checkout / "app.c").read_text()
     assert not sync(walk)
-    assert walking(plain).run(st.Adaptive()).bad != end.bad
-
-
-class Pulls:
-    """Remembers what was asked of it."""
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[str, dict[str, Any]]] = []
-
-    def newest(self, **_: Any) -> None:
-        """No pull request."""
-
-    def ensure_draft(self, **call: Any) -> str:
-        self.calls.append(("draft", call))
-        return "https://mini.invalid/1"
-
-    def comment(self, **call: Any) -> None:
-        self.calls.append(("comment", call))
-
-    def mark_ready(self, **call: Any) -> None:
-        self.calls.append(("ready", call))
-
-    def ensure_ci(self, **call: Any) -> None:
-        self.calls.append(("ci", call))
-
-    def dispatch(self, **call: Any) -> None:
-        self.calls.append(("dispatch", call))
+    assert Walk(plain.open()).run(st.Adaptive()).bad != end.bad
 
 
 @pytest.mark.parametrize("squash", [True, False])
@@ -273,10 +169,11 @@ def test_land_writes_the_pull_request_and_can_be_repeated(world: World, squash: 
     pulls = Pulls()
     commit = land(walk, squash=squash, pulls=pulls)
     assert miniature.git(world.root / "origin.git", "rev-parse", walk.branch) == commit
-    assert land(walk, squash=squash, pulls=None) == commit
+    assert land(Walk(world.open()), squash=squash, pulls=pulls) == commit
     count = int(world.git("rev-list", "--count", "origin/main..HEAD"))
     assert (count == 1) is squash
-    assert [kind for kind, _ in pulls.calls] == ["draft", "ready"]
+    assert [kind for kind, _ in pulls.calls] == ["ensure_draft", "mark_ready"] * 2
+    assert pulls.calls[:2] == pulls.calls[2:], "landing again writes the same text"
     body = pulls.calls[0][1]["body"]
     assert "we read them" in body
     assert end.bad in body

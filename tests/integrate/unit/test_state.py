@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,13 +15,15 @@ from benchmarks.simulate import load_walks, replay
 from mlir_release.ground.documents.decode import MalformedError, from_json
 from mlir_release.ground.documents.trailers import format_message
 from mlir_release.ground.git.repository import Git, Signature
-from mlir_release.ground.strategy import Linear, Verdict
+from mlir_release.ground.git.trees import commit_tree
+from mlir_release.ground.strategy import BreakRate, Linear, Verdict
 from mlir_release.integrate.config import SmokeTable
 from mlir_release.integrate.state import (
     CULPRITS,
     T_BREAKS,
     T_COMMITS,
     T_CULPRITS,
+    T_START,
     T_UPSTREAM,
     T_VERDICT,
     ProbeStore,
@@ -28,12 +31,12 @@ from mlir_release.integrate.state import (
     count_of,
     culprits_in,
     linear_tests,
-    retries,
+    past_of,
     setting_of,
-    told_retries,
     totals,
 )
 
+WHO = Signature(name="x", email="x@example.com", when=datetime(2026, 11, 20, tzinfo=UTC))
 RECORDED = Path(__file__).parents[3] / "benchmarks" / "data" / "iree-walks.json"
 
 
@@ -111,8 +114,7 @@ def store_in(folder: Path) -> ProbeStore:
     git = Git(folder)
     folder.mkdir()
     git.run("init", "--quiet", "--bare")
-    when = datetime(2026, 11, 20, tzinfo=UTC)
-    return ProbeStore(git, "b", lambda: Signature(name="x", email="x@example.com", when=when))
+    return ProbeStore(git, "b", lambda: WHO)
 
 
 def test_a_record_is_replaced_only_by_one_that_passed_or_has_more_attempts(tmp_path: Path) -> None:
@@ -149,10 +151,15 @@ def test_two_machines_agree_on_the_record_that_counts(tmp_path: Path, one: Recor
     store_in(remote)
     stores["one"].record(one)
     stores["other"].record(other)
+    alone = {name: msgspec.structs.replace(one, outer=digit * 40) for name, digit in (("one", "2"), ("other", "3"))}
+    for name, record in alone.items():
+        stores[name].record(record)
     for name in ("one", "other", "one"):
         stores[name].push(str(remote))
     kept = [store.load()[one.key] for store in stores.values()]
     assert kept[0] == kept[1]
+    for store in stores.values():
+        assert {one.key, *(record.key for record in alone.values())} == store.load().keys()
     if winner:
         assert kept[0] == {"one": one, "other": other}[winner]
     swapped = store_in(tmp_path / "swapped"), store_in(tmp_path / "first")
@@ -171,20 +178,6 @@ def test_a_record_of_an_older_version_is_read_and_counts_as_not_confirmed() -> N
         from_json(json.dumps({**data, "confirmations": -1}).encode(), Record)
 
 
-def test_tests_that_passed_only_on_a_retry_are_told() -> None:
-    records = [answered(Verdict.GOOD, 0), answered(Verdict.GOOD, 1, 0), answered(Verdict.BAD, 1, 1)]
-    assert told_retries(*retries(records)) == "1 of 3 smoke tests needed a retry to pass."
-    assert told_retries(*retries(records[:1])) == ""
-
-
-def test_the_configured_command_is_the_same_question_on_a_command_line(tmp_path: Path) -> None:
-    script = tmp_path / "smoke.sh"
-    script.write_text("true\n")
-    smoke = SmokeTable(command=f"{script} --fast")
-    assert setting_of(smoke, (str(script), "--fast")) == setting_of(smoke)
-    assert setting_of(smoke, (str(script),)) != setting_of(smoke)
-
-
 def test_another_command_depends_on_the_files_outside_that_it_names(tmp_path: Path) -> None:
     smoke, script = SmokeTable(command="./smoke.sh"), tmp_path / "test.sh"
     command = (str(script), "smoke.sh", "\0", "x" * 5000)
@@ -198,3 +191,69 @@ def test_another_command_depends_on_the_files_outside_that_it_names(tmp_path: Pa
     assert setting_of(smoke, command) in found
     for unreadable in (tmp_path, tmp_path / "nothing"):
         assert setting_of(smoke, (str(unreadable),)) != setting_of(smoke)
+
+
+# -- what a branch's history says --------------------------------------------------------------------------------------
+
+
+class History:
+    """A repository whose commits are made one by one on ``main`` (or elsewhere)."""
+
+    def __init__(self, folder: Path) -> None:
+        self.git = Git(folder)
+        self.git.run("init", "--quiet", "--bare", "-b", "main")
+        self.tree = self.git.run("mktree", input=b"").stdout.decode().strip()
+        self.when = WHO.when
+
+    def commit(self, *parents: str, trailers: dict[str, str] | None = None) -> str:
+        self.when += timedelta(minutes=1)
+        message = format_message("A commit", "", trailers)
+        return commit_tree(self.git, self.tree, parents, message, dataclasses.replace(WHO, when=self.when))
+
+    def many(self, count: int, onto: str) -> str:
+        stream = [f"reset refs/heads/many\nfrom {onto}\n\n"]
+        for _ in range(count):
+            self.when += timedelta(minutes=1)
+            when = f"{self.when.timestamp():.0f} +0000"
+            stream.append(f"commit refs/heads/many\ncommitter x <x@example.com> {when}\ndata 2\nx\n\n")
+        self.git.run("fast-import", "--quiet", "--force", input="".join(stream).encode())
+        return self.git.text("rev-parse", "refs/heads/many")
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> History:
+    return History(tmp_path)
+
+
+def test_nothing_is_recorded(history: History) -> None:
+    root = history.commit()
+    past = past_of(history.git, root)
+    assert (past.head, past.upstream, past.fixed, past.rate) == (root, "", True, BreakRate())
+
+
+def test_the_last_advance_and_what_came_after_it(history: History) -> None:
+    begun = history.commit(history.commit(), trailers={T_START: "x", T_UPSTREAM: A})
+    assert (past_of(history.git, begun).upstream, past_of(history.git, begun).fixed) == (A, False)
+    advanced = history.commit(begun, trailers={T_UPSTREAM: B, T_COMMITS: "7", T_VERDICT: "good"})
+    assert (past_of(history.git, advanced).upstream, past_of(history.git, advanced).fixed) == (B, False)
+    fixed = history.commit(advanced)
+    assert (past_of(history.git, fixed).upstream, past_of(history.git, fixed).fixed) == (B, True)
+
+
+def test_the_break_rate_of_kept_squashed_and_merged_integrates(history: History) -> None:
+    root = history.commit()
+    squashed = history.commit(root, trailers={T_UPSTREAM: A, T_COMMITS: "30", T_BREAKS: "2"})
+    kept = history.commit(squashed, trailers={T_UPSTREAM: A, T_COMMITS: "10", T_VERDICT: "good"})
+    kept = history.commit(kept, trailers={T_UPSTREAM: A, T_COMMITS: "1", T_VERDICT: "bad"})
+    merged = history.commit(squashed, kept)  # as the forge merges a branch: the advances are behind the second parent
+    odd = history.commit(merged, trailers={T_COMMITS: "many"})
+    rate = past_of(history.git, odd).rate
+    assert rate == BreakRate().after(commits=30, breaks=2).after(commits=10, breaks=0).after(commits=1, breaks=1)
+
+
+def test_a_merge_that_brings_more_than_is_read_hides_no_advance(history: History) -> None:
+    root = history.commit()
+    advanced = history.commit(root, trailers={T_UPSTREAM: A, T_COMMITS: "7"})
+    synced = history.commit(advanced, history.many(1100, root))
+    past = past_of(history.git, synced)
+    assert (past.upstream, past.fixed) == (A, True)
