@@ -1,4 +1,4 @@
-"""What an integrate tells people: status, reports, the pull request; and bisecting that is interrupted."""
+"""What an integrate tells people: status, reports, pages, statistics; and bisecting that is interrupted."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ import pytest
 from mlir_release.ground import strategy as st
 from mlir_release.integrate.deliver.branch import start
 from mlir_release.integrate.deliver.deliver import pull_request_text
-from mlir_release.integrate.deliver.land import land
 from mlir_release.integrate.state import BISECTS
-from mlir_release.integrate.status import collect, render
+from mlir_release.integrate.status import collect, collect_stats, render
 from mlir_release.integrate.walk.walk import Walk
 from tests.integrate.integration import miniature
+from tests.integrate.integration.in_process import integrate, invoke
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,22 +28,12 @@ if TYPE_CHECKING:
     from tests.integrate.integration.miniature import World
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> World:
-    return miniature.build(tmp_path_factory.mktemp("built") / "world", patched=True, small=True)
-
-
 @pytest.fixture
-def world(built: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+def world(make_world: Any) -> World:
     """A small world in which an integrate has been started."""
-    made = miniature.copy(built.root, tmp_path / "world")
-    made.enter(monkeypatch)
+    made: World = make_world(patched=True)
     start(made.open())
     return made
-
-
-def walking(world: World) -> Walk:
-    return Walk(world.open())
 
 
 def line(world: World, *arguments: str) -> list[str]:
@@ -68,12 +58,32 @@ def test_a_walk_that_stops_says_all_in_one_document(world: World) -> None:
     assert again == said["report"]
 
 
-def test_the_report_goes_to_the_step_summary(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_walk_to_a_culprit_is_drawn_in_the_summary_and_counted(
+    plain: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    end = plain.begin().run(st.Adaptive())
+    culprit = plain.affecting.index(end.bad) + 1
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
-    assert cli(world, "run").returncode == 7
-    summary = (tmp_path / "summary.md").read_text()
-    assert "An upstream commit breaks this project" in summary
-    assert world.commits["rename scale"][:12] in summary
+    invoke(plain, "run", "--no-probes")
+    text = (tmp_path / "summary.md").read_text()
+    assert "An upstream commit breaks this project" in text
+    assert f"The walk: {culprit - 1} of {len(plain.affecting)} affecting commits of LLVM" in text
+    assert invoke(plain, "page").output.strip() in text
+    marks, branch = text.split("```text\n")[1].splitlines()[:2]
+    assert marks[culprit - 1 : culprit + 1] == "oX"
+    assert branch.index("^") == culprit - 1
+    data = integrate(plain, "page")
+    assert [test["position"] for test in data["tests"] if test["verdict"] == "bad"][-1] == culprit
+    assert data["culprits"] == [end.bad]
+    assert f"\n- {culprit}: `{end.bad[:12]}` [mlir] Rename scale\n" in text
+    Walk(plain.open()).next()  # a person goes to the culprit, to fix it
+    stats = collect_stats(plain.open())
+    assert list(stats.months.values()) == [{"commits": culprit, "breaks": 1}]
+    assert stats.culprits == (end.bad,)
+    assert stats.folders == {"mlir": 1}
+    assert (stats.walks, stats.linear_tests) == (1, culprit + 1)
+    assert stats.tests == sum(test["attempts"] for test in data["tests"])
+    assert "2026-11" in stats.as_text()
 
 
 def test_a_failure_that_no_pattern_knows_is_shown_with_its_log_and_one_remedy(
@@ -98,7 +108,7 @@ def test_a_failure_that_no_pattern_knows_is_shown_with_its_log_and_one_remedy(
 
 
 def test_a_log_of_full_ci_is_held_against_what_came_in_since_main(world: World, tmp_path: Path) -> None:
-    walk = walking(world)
+    walk = Walk(world.open())
     walk.next(to=world.commits["flaky"])
     log = tmp_path / "ci.log"
     log.write_bytes(b"FAILED: other.o\nother.c:3:4: error: implicit declaration of function 'scale' caf\xe9\n")
@@ -110,9 +120,12 @@ def test_a_log_of_full_ci_is_held_against_what_came_in_since_main(world: World, 
 
 
 def test_status_tells_what_will_become_of_each_patch(world: World) -> None:
-    walk = walking(world)
-    walk.probe(walk.observer.look(), walk.observer.look().base)
+    walk = Walk(world.open())
+    seen = walk.observer.look()
+    for commit in (seen.base, world.affecting[0]):
+        walk.probe(seen, commit)
     data = collect(walk.observer)
+    assert (data["ahead"][0]["commit"], data["ahead"][0]["verdict"]) == (world.affecting[0], "good")
     become = {patch["subject"].split()[0]: patch["contained"] for patch in data["patches"]}
     assert "does not apply on" in become["Keep"]
     assert "mlir/notes.txt" in become["Keep"]
@@ -136,34 +149,9 @@ def test_the_ledger_is_shown_whole(world: World) -> None:
         said = cli(world, *arguments).stdout
         assert all(value in said for value in ledger.values()), said
     assert cli(world, "patches", "explain", "feedbeef").returncode == 2
-    _, body = pull_request_text(walking(world).project, walking(world).branch)
+    walk = Walk(world.open())
+    _, body = pull_request_text(walk.project, walk.branch)
     assert all(value in body for value in ledger.values())
-
-
-class Pulls:
-    """Remembers the pull request's text."""
-
-    def __init__(self) -> None:
-        self.texts: list[tuple[str, str]] = []
-
-    def ensure_draft(self, *, title: str, body: str, **_: Any) -> str:
-        self.texts.append((title, body))
-        return ""
-
-    def comment(self, **_: Any) -> None:
-        """Not of interest."""
-
-    mark_ready = dispatch = ensure_ci = newest = comment
-
-
-def test_landing_again_writes_the_same_text(world: World) -> None:
-    walk = walking(world)
-    walk.run(st.Adaptive(), until=world.affecting[0])
-    pulls = Pulls()
-    first = land(walk, squash=True, pulls=pulls)
-    assert land(walking(world), squash=True, pulls=pulls) == first
-    assert pulls.texts[0] == pulls.texts[1]
-    assert f"Advances LLVM from {world.commits['bug']} to {world.affecting[0]}: 1 affecting" in pulls.texts[1][1]
 
 
 def everything(world: World) -> tuple[str, ...]:

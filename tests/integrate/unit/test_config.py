@@ -142,15 +142,6 @@ def test_every_mistake_in_an_upstream_names_its_table(text: str, says: str) -> N
     refused(lambda: read_config((text + SMOKE).encode(), where="x"), "config-invalid", says)
 
 
-def test_several_upstreams_have_branches_of_their_own() -> None:
-    config = read_config((TWO + '[walk]\nbranch = "bump-{upstream}-{date}"\n' + SMOKE).encode(), where="x")
-    first, second = config.upstreams
-    assert config.date_of("bump-b-20261120", first) == ("20261120", 0)
-    assert config.date_of("bump-b-20261120", second) is None
-    assert config.branch_pattern(second) == "bump-c-{date}"
-    assert first.paths == ("mlir", "utils/bazel")
-
-
 def test_the_documented_template_is_valid_and_whole() -> None:
     page = (ROOT / "docs" / "integrate.md").read_text(encoding="utf-8")
     template = page.partition("```toml\n")[2].partition("```")[0]
@@ -204,30 +195,21 @@ def test_the_schema_describes_every_key() -> None:
             assert all(key["description"] for key in table["properties"].values()), name
 
 
-SEVERAL = """
-[[upstream]]
-url = "https://github.com/llvm/llvm-project"
-submodule = "third_party/llvm"
-[[upstream]]
-url = "https://github.com/llvm/torch-mlir"
-submodule = "third_party/torch-mlir"
-[smoke]
-command = "./smoke.sh"
-"""
-
-
 @pytest.mark.parametrize(
     ("pattern", "alone", "all_of_them"),
     [
-        ("", "integrates/torch-mlir-20261120", "integrates/llvm+torch-mlir-20261120_2"),
-        ('[walk]\nbranch = "bump/{upstream}/{date}"', "bump/torch-mlir/20261120", "bump/llvm+torch-mlir/20261120"),
+        ("", "integrates/c-20261120", "integrates/b+c-20261120_2"),
+        ('[walk]\nbranch = "bump/{upstream}/{date}"\n', "bump/c/20261120", "bump/b+c/20261120"),
     ],
 )
 def test_a_branch_s_name_says_which_upstreams_it_walks(pattern: str, alone: str, all_of_them: str) -> None:
-    config = read_config((SEVERAL + pattern).encode(), where="x")
-    assert config.walked(alone) == (config.upstreams[1],)
-    assert config.walked(all_of_them) == config.upstreams
+    config = read_config((TWO + pattern + SMOKE).encode(), where="x")
+    first, second = config.upstreams
+    assert config.walked(alone) == (second,)
+    assert config.walked(all_of_them) == (first, second)
     assert config.walked("main") == ()
+    assert config.branch_pattern(second).replace("{date}", "20261120") == alone
+    assert (config.date_of(alone, second), config.date_of(alone, first)) == (("20261120", 0), None)
 
 
 def test_the_folders_of_a_project_are_the_default_paths() -> None:

@@ -1,8 +1,12 @@
-"""The picture of a walk."""
+"""The picture of a walk, and the shortening of a message to what a service takes."""
 
 from __future__ import annotations
 
+from hypothesis import given
+from hypothesis import strategies as given_
+
 from mlir_release.ground.strategy import Verdict
+from mlir_release.integrate.deliver.deliver import shortened
 from mlir_release.integrate.deliver.page import SmokeRun, WalkPicture
 
 
@@ -68,9 +72,24 @@ def test_only_the_last_tests_of_a_long_walk_are_in_the_table() -> None:
     assert "| 40 | 39" not in text
 
 
-def test_what_there_is_one_of_is_in_the_singular() -> None:
-    assert "1 smoke test took 1 min 00 s." in drawn(ran(1, Verdict.GOOD)).as_markdown()
+# -- messages ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_walk_without_tests_has_no_table() -> None:
-    assert "| test |" not in drawn(here=0).as_markdown()
+def test_a_short_message_stays() -> None:
+    assert shortened("## Fails\n", 9) == "## Fails\n"
+
+
+def test_a_long_one_ends_after_a_line() -> None:
+    assert shortened("one\ntwo\nthree\nfour\nfive\n", 16) == "one\ntwo\n…"
+
+
+def test_a_code_block_is_closed() -> None:
+    assert shortened("a\n```text\nerror\nerror\n```\n", 23) == "a\n```text\nerror\n```\n…"
+
+
+@given(given_.lists(given_.sampled_from(["```", "x", "a longer line of text", ""])), given_.integers(10, 80))
+def test_it_always_fits_and_closes_what_it_opens(lines: list[str], limit: int) -> None:
+    text = "\n".join([*lines, "```"] if lines.count("```") % 2 else lines)
+    short = shortened(text, limit)
+    assert len(short) <= limit
+    assert short.count("```") % 2 == 0
