@@ -1,4 +1,4 @@
-"""An SDK of clang, of a miniature of Debian's packages."""
+"""An SDK of clang, of a miniature of Debian's packages, and the libraries of libclang, by upstream's CMake files."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from mlir_release.builder.projects.clang.closure import is_experimental, libraries
 from mlir_release.builder.sdk.components import SdkSpec, cmake_settings, components
 from mlir_release.builder.sdk.importer import import_sdk
 from mlir_release.builder.sdk.parts import BUILD, TOOLS
 from mlir_release.builder.sdk.port import recipe_of
 from mlir_release.builder.sdk.sources.upstream import read_source
-from mlir_release.ground.errors import MachineError, UsageError
 from mlir_release.ground.python.platforms import SYSTEMS
-from tests.builder.unit.projects.clang.test_closure import FILES
 from tests.prefix_factory import EPOCH, REVISION, make_archive, make_prefix
+from tests.refusals import refused
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,15 +23,71 @@ if TYPE_CHECKING:
 HEADERS = "lib/clang/22/include"
 FORGOTTEN = "clang/include/clang/ExtractAPI/APIRecords.inc"
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the miniature prefix is Linux's")
+#: A miniature of upstream's CMake files.
+FILES = {
+    "clang/tools/libclang/CMakeLists.txt": """
+set(LIBS
+  clangAST  # the tree
+  clangTooling
+)
+if (CLANG_ENABLE_ARCMT)
+  list(APPEND LIBS clangARCMigrate)
+endif()
+list(APPEND LIBS ${CMAKE_DL_LIBS})
+add_clang_library(libclang ${ENABLE_SHARED} OUTPUT_NAME ${output_name}
+  DEPENDS clang-resource-headers
+  LINK_LIBS ${LIBS}
+  LINK_COMPONENTS
+  ${LLVM_TARGETS_TO_BUILD}
+  Core
+  Support
+  )
+""",
+    "clang/lib/AST/CMakeLists.txt": """
+set(LLVM_LINK_COMPONENTS
+  FrontendOpenMP
+  Support
+  )
+add_clang_library(clangAST
+  AST.cpp
+  # LINK_LIBS clangNever
+  DEPENDS
+  intrinsics_gen
+  LINK_LIBS
+  clangBasic
+  )
+""",
+    "clang/lib/Basic/CMakeLists.txt": "add_clang_library(clangBasic\n  Basic.cpp\n  )\n",
+    "clang/lib/Tooling/CMakeLists.txt": "add_clang_library(clangTooling\n  LINK_LIBS clangAST clangRewrite)\n",
+    "clang/lib/CodeGen/CMakeLists.txt": "add_clang_library(clangCodeGen\n  LINK_LIBS clangAST)\n",
+    "llvm/CMakeLists.txt": "set(LLVM_ALL_TARGETS\n  AMDGPU\n  X86\n  )\n",
+    "llvm/lib/IR/CMakeLists.txt": "add_llvm_component_library(LLVMCore\n  DEPENDS gen\n  LINK_COMPONENTS\n  Support)\n",
+    "llvm/lib/Support/CMakeLists.txt": "add_llvm_component_library(LLVMSupport\n  a.cpp\n  LINK_LIBS\n  ${system})\n",
+    "llvm/lib/Frontend/OpenMP/CMakeLists.txt": (
+        "add_llvm_component_library(LLVMFrontendOpenMP LINK_COMPONENTS Scalar ipo)"
+    ),
+    "llvm/lib/Transforms/Scalar/CMakeLists.txt": (
+        "add_llvm_component_library(LLVMScalarOpts\n  COMPONENT_NAME\n  Scalar\n  LINK_COMPONENTS MC)\n"
+    ),
+    "llvm/lib/Transforms/IPO/CMakeLists.txt": "add_llvm_component_library(LLVMIPO\n  COMPONENT_NAME\n  IPO)\n",
+    "llvm/lib/MC/CMakeLists.txt": "add_llvm_component_library(LLVMMC\n  ADDITIONAL_HEADER_DIRS\n  include)\n",
+    **{
+        f"llvm/lib/Target/{target}/TargetInfo/CMakeLists.txt": f"add_llvm_component_library(LLVM{target}Info)\n"
+        for target in ("AMDGPU", "ARC", "X86")
+    },
+    "llvm/lib/Target/X86/CMakeLists.txt": "add_llvm_component_library(LLVMX86CodeGen LINK_COMPONENTS Core)\n",
+    "llvm/lib/Target/X86/MCTargetDesc/CMakeLists.txt": "add_llvm_component_library(LLVMX86Desc LINK_COMPONENTS MC)\n",
+    "llvm/lib/Target/X86/AsmParser/CMakeLists.txt": "add_llvm_component_library(LLVMX86AsmParser)\n",
+}
 
 
 @pytest.fixture
 def prefix(tmp_path: Path) -> Path:
+    if sys.platform != "linux":
+        pytest.skip("the miniature prefix is Linux's")
     root = make_prefix(tmp_path / "llvm-22")
-    for name in ("clangAST", "clangBasic", "clangTidy", "LLVMX86Desc"):
+    for name in ("clangAST", "clangBasic", "clangTidy", "clangdMain", "LLVMX86Desc"):
         make_archive(root / "lib" / f"lib{name}.a", ["one.o"])
-    make_archive(root / "lib" / "libclangdMain.a", ["one.o"])
     for name in ("include/clang/AST/AST.h", "include/clang-c/Index.h", f"{HEADERS}/stddef.h", f"{HEADERS}/ppc/a.h"):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(f"// {name}\n")
@@ -62,6 +118,26 @@ def source(tmp_path: Path) -> Path:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
     return root
+
+
+def test_it_is_what_libclang_needs_directly_or_not_and_no_code_generator(source: Path) -> None:
+    found = libraries(source)
+    assert [name for name in found if name.startswith("clang")] == ["clangAST", "clangBasic", "clangTooling"]
+    assert [name for name in found if name.startswith("LLVM")] == [
+        "LLVMAMDGPUInfo", "LLVMARCInfo", "LLVMCore", "LLVMFrontendOpenMP", "LLVMIPO", "LLVMMC", "LLVMScalarOpts",
+        "LLVMSupport", "LLVMX86AsmParser", "LLVMX86Desc", "LLVMX86Info",
+    ]  # fmt: skip
+
+
+def test_a_library_of_a_version_that_has_it_is_in(source: Path) -> None:
+    file = source / "clang/lib/ARCMigrate/CMakeLists.txt"
+    file.parent.mkdir()
+    file.write_text("add_clang_library(clangARCMigrate LINK_LIBS clangEdit)\n")
+    assert "clangARCMigrate" in libraries(source)
+
+
+def test_only_the_names_of_experimental_targets_are_experimental(source: Path) -> None:
+    assert [name for name in libraries(source) if is_experimental(source, name)] == ["LLVMARCInfo"]
 
 
 def make(prefix: Path, source: Path) -> Path:
@@ -108,16 +184,14 @@ def test_what_a_prefix_lacks_is_named_with_its_package(prefix: Path, source: Pat
     (prefix / path).unlink()
     if path.startswith(HEADERS):
         (prefix / HEADERS).rename(prefix / "elsewhere")
-    with pytest.raises(MachineError, match=package) as caught:
-        make(prefix, source)
-    assert caught.value.id == "tool-missing"
+    assert package in refused(lambda: make(prefix, source), "tool-missing").why
     assert not (prefix.parent / "sdk").exists()
 
 
 def test_a_tree_without_clang_is_refused(source: Path) -> None:
     (source / "clang/bindings/python/clang/cindex.py").unlink()
-    with pytest.raises(UsageError, match="there are no sources of clang's Python bindings"):
-        read_source(source, project="clang")
+    said = "there are no sources of clang's Python bindings"
+    refused(lambda: read_source(source, project="clang"), "input-missing", said)
 
 
 def test_a_build_from_source_makes_libclangs_libraries_and_nothing_else(source: Path) -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
 
 from mlir_release.builder.projects.mlir import cmake_exports
+from mlir_release.builder.projects.mlir.cmake_exports import Target
+from mlir_release.builder.projects.mlir.python_groups import EXPORTS, OPT_OUT, is_python_group
 from mlir_release.builder.sdk.importer import import_sdk
-from mlir_release.ground.errors import MachineError
+from mlir_release.builder.tools.build_tools import cmake_and_ninja
+from mlir_release.ground.storage.cache import cache_directory
 from tests.prefix_factory import EPOCH, REVISION, make_archive
 from tests.refusals import refused
 
@@ -136,9 +140,122 @@ def test_archive_members_of_one_name(prefix: Path, source: Path, tmp_path: Path)
 
 def test_a_corrupt_archive(prefix: Path, source: Path, tmp_path: Path) -> None:
     (prefix / "lib" / "libMLIRCAPIIR.a").write_text("no archive")
-    refused(
-        lambda: run(prefix, source, tmp_path / "sdk"),
-        "tool-missing",
-        "is not a readable static library",
-        kind=MachineError,
+    refused(lambda: run(prefix, source, tmp_path / "sdk"), "tool-missing", "is not a readable static library")
+
+
+DOWNSTREAM = """\
+cmake_minimum_required(VERSION 3.20)
+project(downstream LANGUAGES NONE)
+find_package(MLIR REQUIRED CONFIG)
+if(TARGET MLIRPythonSources.Core)
+  get_target_property(sources MLIRPythonSources.Core INTERFACE_SOURCES)
+endif()
+message(STATUS "bindings ${MLIR_ENABLE_BINDINGS_PYTHON}, sources ${sources}")
+"""
+
+
+def test_upstreams_own_file_declares_the_groups(sdk: Sdk) -> None:
+    groups = cmake_exports.read(sdk.cmake_dir / "mlir" / EXPORTS)
+    assert groups["MLIRPythonSources"].properties["mlir_python_DEPENDS"] == "MLIRPythonSources.Core"
+    assert groups["MLIRPythonSources.Core"].properties["mlir_python_SOURCES_TYPE"] == "pure"
+    assert (sdk.root / "src" / "python" / "MLIRPythonSources.Core" / "ir.py").is_file()
+
+
+def test_groups_of_the_prefix_are_replaced(sdk: Sdk) -> None:
+    """Their sources may be in no package, and an LLVM without any is to give the same SDK."""
+    mlir = cmake_exports.read(sdk.cmake_dir / "mlir" / "MLIRTargets.cmake")
+    assert not [name for name, target in mlir.items() if is_python_group(target)]
+    assert set(cmake_exports.read(sdk.cmake_dir / "mlir" / EXPORTS)) == {"MLIRPythonSources", "MLIRPythonSources.Core"}
+
+
+@pytest.mark.parametrize("declares_them_itself", [False, True])
+def test_a_downstream_project_finds_them_unless_it_declares_them(
+    sdk: Sdk, tmp_path: Path, declares_them_itself: bool
+) -> None:
+    project = tmp_path / "downstream"
+    project.mkdir()
+    (project / "CMakeLists.txt").write_text(DOWNSTREAM)
+    cmake, _ = cmake_and_ninja(cache_directory())
+    words = [f"-DCMAKE_PREFIX_PATH={sdk.root}", f"-D{OPT_OUT}={'ON' if declares_them_itself else 'OFF'}"]
+    done = subprocess.run([cmake, "-S", project, "-B", project / "b", *words], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    sources = "" if declares_them_itself else f"{sdk.root}/src/python/MLIRPythonSources.Core/ir.py"
+    assert f"-- bindings ON, sources {sources}\n" in done.stdout
+
+
+def test_sources_that_lack_a_piece(prefix: Path, source: Path, tmp_path: Path) -> None:
+    (source / "mlir" / "python" / "mlir" / "ir.py").unlink()
+    error = refused(lambda: run(prefix, source, tmp_path / "sdk"), "build-failed")
+    assert "ir.py" in error.why
+    assert not (tmp_path / "sdk").exists()
+
+
+#: A file of exports, as CMake writes it, for the reader and writer of such files.
+MAIN = r"""
+# add_library(NotThis STATIC IMPORTED)
+add_library(One STATIC IMPORTED)
+
+set_target_properties(One PROPERTIES
+  INTERFACE_LINK_LIBRARIES "Two;\$<LINK_ONLY:LLVM>;-lpthread"
+  INTERFACE_COMPILE_DEFINITIONS "TEXT=\"a;b)\""
+)
+add_library(Two INTERFACE IMPORTED)
+add_executable(tool IMPORTED)
+set_property(TARGET tool PROPERTY ENABLE_EXPORTS 1)
+"""
+
+PER_TYPE = """
+set_property(TARGET One APPEND PROPERTY IMPORTED_CONFIGURATIONS {type})
+set_target_properties(One PROPERTIES
+  IMPORTED_LINK_INTERFACE_LANGUAGES_{type} "CXX"
+  IMPORTED_LOCATION_{type} "${{_IMPORT_PREFIX}}/lib/{folder}/libOne.a"
+  )
+"""
+
+
+@pytest.fixture
+def exports(tmp_path: Path) -> Path:
+    main = tmp_path / "Exports.cmake"
+    main.write_text(MAIN)
+    for build_type in ("debug", "release"):
+        text = PER_TYPE.format(type=build_type.upper(), folder=build_type)
+        (tmp_path / f"Exports-{build_type}.cmake").write_text(text)
+    return main
+
+
+def test_targets_are_read_with_kind_and_properties(exports: Path) -> None:
+    targets = cmake_exports.read(exports)
+    assert {name: target.kind for name, target in targets.items()} == {
+        "One": "STATIC",
+        "Two": "INTERFACE",
+        "tool": "EXECUTABLE",
+    }
+    assert targets["One"].links == ["Two", r"\$<LINK_ONLY:LLVM>", "-lpthread"]
+    assert targets["One"].properties["INTERFACE_COMPILE_DEFINITIONS"] == r"TEXT=\"a;b)\""
+    assert targets["tool"].properties == {"ENABLE_EXPORTS": "1"}
+
+
+def test_release_is_taken_before_debug(exports: Path) -> None:
+    assert cmake_exports.read(exports)["One"].files == ["lib/release/libOne.a"]
+
+
+def test_what_is_written_reads_back_the_same(exports: Path, tmp_path: Path) -> None:
+    targets = cmake_exports.read(exports)
+    again = tmp_path / "again" / "Exports.cmake"
+    again.parent.mkdir()
+    again.write_text(cmake_exports.write(targets.values(), origin="A test."))
+    assert cmake_exports.read(again) == targets
+
+
+def test_links_are_renamed_inside_link_only_and_dropped() -> None:
+    target = Target(
+        name="X",
+        kind="STATIC",
+        properties={
+            "INTERFACE_LINK_LIBRARIES": r"A;\$<LINK_ONLY:A>;B;C",
+            "MLIR_AGGREGATE_DEP_LIBS_IMPORTED": "A;B",
+        },
     )
+    cmake_exports.replace_links(target, {"A": "Z", "B": None})
+    assert target.links == ["Z", r"\$<LINK_ONLY:Z>", "C"]
+    assert target.properties["MLIR_AGGREGATE_DEP_LIBS_IMPORTED"] == "Z"
