@@ -24,10 +24,9 @@ from mlir_release.builder.sdk.sources.source import fetch_source
 from mlir_release.builder.sdk.sources.upstream import read_source, unused_to_build
 from mlir_release.cli.app import app
 from mlir_release.ground import plugins
-from mlir_release.ground.errors import MachineError, UsageError
 from mlir_release.ground.llvm.projects import find_project
 from tests.prefix_factory import EPOCH, REVISION, VERSION, make_prefix, make_source
-from tests.refusals import refused
+from tests.refusals import check_error, refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -146,9 +145,14 @@ def prefix(tmp_path: Path) -> Path:
 TINY = SdkSpec(project="tiny")
 
 
+def make(prefix: Path, source: Path) -> Sdk:
+    output = source.parent / "sdk"
+    return import_sdk(prefix, source=source, output=output, revision=REVISION, source_epoch=EPOCH, spec=TINY)
+
+
 @pytest.fixture
-def sdk(source: Path, prefix: Path, tmp_path: Path) -> Sdk:
-    return import_sdk(prefix, source=source, output=tmp_path / "sdk", revision=REVISION, source_epoch=EPOCH, spec=TINY)
+def sdk(source: Path, prefix: Path) -> Sdk:
+    return make(prefix, source)
 
 
 def test_it_has_what_the_recipe_says(sdk: Sdk) -> None:
@@ -172,18 +176,11 @@ def test_its_files_are_in_the_parts_that_the_recipe_says(sdk: Sdk) -> None:
     assert "source/tiny/test/test_it.py" in tools
 
 
-def test_what_the_prefix_lacks_is_named_with_its_package(prefix: Path, source: Path, tmp_path: Path) -> None:
+def test_what_the_prefix_lacks_is_named_with_its_package(prefix: Path, source: Path) -> None:
     for name in ("bin/FileCheck", "include/tiny/tiny.h", "lib/libtiny.so.1"):
         (prefix / name).unlink()
     (prefix / "include" / "tiny").rmdir()
-    error = refused(
-        lambda: import_sdk(
-            prefix, source=source, output=tmp_path / "sdk", revision=REVISION, source_epoch=EPOCH, spec=TINY
-        ),
-        "tool-missing",
-        kind=MachineError,
-    )
-    assert error.why == (
+    assert refused(lambda: make(prefix, source), "tool-missing").why == (
         "the program FileCheck, in the package llvm-22-tools; "
         "the headers include/tiny, in the package libtiny-22-dev; lib/libtiny.so.1, in the package libtiny22"
     )
@@ -191,9 +188,8 @@ def test_what_the_prefix_lacks_is_named_with_its_package(prefix: Path, source: P
 
 def test_a_build_has_its_settings_and_components(source: Path) -> None:
     (source / "llvm" / "utils" / "FileCheck").mkdir()
-    settings = cmake_settings(
-        read_source(source, project="tiny", whole=True), SdkSpec(project="tiny", floor="macosx_13_0")
-    )
+    tree = read_source(source, project="tiny", whole=True)
+    settings = cmake_settings(tree, SdkSpec(project="tiny", floor="macosx_13_0"))
     assert (settings["TINY"], settings["LLVM_ENABLE_PROJECTS"]) == ("ON", "tiny")
     assert settings["LLVM_TARGETS_TO_BUILD"] == "host"
     assert settings["LLVM_DISTRIBUTION_COMPONENTS"] == "libtiny;only-macos;FileCheck"
@@ -242,25 +238,22 @@ def test_its_own_code_decides_what_a_cached_one_is_worth(project: Path) -> None:
 
 class TestBadInput:
     def test_a_tree_without_the_project(self, tmp_path: Path) -> None:
-        error = refused(
-            lambda: read_source(make_source(tmp_path / "llvm-project", whole=True), project="tiny"), "input-missing"
-        )
+        root = make_source(tmp_path / "llvm-project", whole=True)
+        error = refused(lambda: read_source(root, project="tiny"), "input-missing")
         assert error.what == "there are no sources of Tiny's library in this folder"
         assert error.why == "tiny/setup.py is missing"
 
     def test_a_cached_tree_without_the_project(self, tmp_path: Path) -> None:
         make_source(tmp_path / "sources" / f"tiny-{REVISION}-kept")
-        with pytest.raises(UsageError, match="no sources of Tiny's library"):
-            fetch_source(LlvmRelease(version=VERSION, commit=REVISION), cache=tmp_path, project="tiny")
+        release = LlvmRelease(version=VERSION, commit=REVISION)
+        refused(lambda: fetch_source(release, cache=tmp_path, project="tiny"), said="no sources of Tiny's library")
 
     @pytest.mark.parametrize("words", [["import", "."], ["build", "-C", "."]])
     def test_an_unknown_project(self, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(tmp_path)
         words = [*words, "--project", "tyni", "--revision", REVISION, "-o", str(tmp_path / "sdk")]
         done = CliRunner().invoke(app, ["sdk", *words], standalone_mode=False)
-        assert isinstance(done.exception, UsageError)
-        assert (done.exception.id, done.exception.what) == ("option-invalid", "there is no project 'tyni'")
-        assert "tiny" in done.exception.remedy
+        assert "tiny" in check_error(done.exception, "option-invalid", "there is no project 'tyni'").remedy
 
     @pytest.mark.parametrize(
         ("text", "why"),
@@ -272,7 +265,7 @@ class TestBadInput:
     )
     def test_a_project_that_cannot_be_used(self, project: Path, text: str, why: str) -> None:
         (project / "for_sdk.py").write_text(text)
-        error = refused(lambda: recipe_of("tiny"), "plugin-unusable", kind=MachineError)
+        error = refused(lambda: recipe_of("tiny"), "plugin-unusable")
         assert why in error.why
         assert "tiny = a_tiny:PROJECT" in error.where
 

@@ -1,3 +1,5 @@
+"""Builds from source: their settings, that they resume, and how they end."""
+
 from __future__ import annotations
 
 import shutil
@@ -10,11 +12,12 @@ import pytest
 from filelock import FileLock
 
 from mlir_release.builder.sdk import build
-from mlir_release.builder.sdk.components import SdkSpec
+from mlir_release.builder.sdk.components import SdkSpec, cmake_settings
 from mlir_release.builder.sdk.importer import import_sdk
 from mlir_release.builder.sdk.info import Sdk
 from mlir_release.builder.sdk.progress import StageLog
 from mlir_release.builder.sdk.regalloc_model import ModelFolder
+from mlir_release.builder.sdk.sources.upstream import read_source
 from mlir_release.ground.console import console
 from mlir_release.ground.errors import MachineError
 from tests.prefix_factory import EPOCH, make_prefix, make_source
@@ -56,7 +59,8 @@ def test_an_unknown_configuration(source: Path, tmp_path: Path) -> None:
 
 
 def test_sources_that_are_only_a_part(tmp_path: Path) -> None:
-    error = refused(lambda: prepare(make_source(tmp_path / "part"), tmp_path / "sdk"), "input-invalid")
+    part, said = make_source(tmp_path / "part"), "LLVM can't be built from these sources"
+    error = refused(lambda: prepare(part, tmp_path / "sdk"), "input-invalid", said)
     assert "missing: lld/CMakeLists.txt, llvm/CMakeLists.txt, " in error.why
 
 
@@ -71,13 +75,13 @@ def test_no_disk_space(source: Path, tmp_path: Path) -> None:
     assert "are free, about 1000000000000.0 MB are needed" in error.why
 
 
-def write_project(source: Path, *, distribution: str, sources: dict[str, str]) -> None:
+def write_project(source: Path, sources: dict[str, str]) -> None:
     """In LLVM's place a project of one library, ``some``, and the targets that a build asks for."""
     folder = source / "llvm"
     (folder / "CMakeLists.txt").write_text(
         "cmake_minimum_required(VERSION 3.20)\nproject(llvm LANGUAGES CXX)\n"
         f"add_library(some STATIC {' '.join(sources)})\n"
-        f"add_custom_target(distribution {distribution})\n"
+        "add_custom_target(distribution DEPENDS some)\n"
         f"add_custom_target({build.INSTALL} DEPENDS distribution)\n"
     )
     for name, text in sources.items():
@@ -88,9 +92,13 @@ def outcomes(output: Path) -> list[tuple[str, str]]:
     return [(stage.name, stage.outcome) for stage in StageLog(output).stages]
 
 
-def test_a_build_that_fails_shows_the_compilers_error(source: Path, tmp_path: Path) -> None:
+def test_a_build_that_fails_shows_the_compilers_error_and_its_stages(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+    console.in_actions = True
     good = {f"good{number}.cpp": f"int good{number};\n" for number in range(5)}
-    write_project(source, distribution="DEPENDS some", sources={**good, "bad.cpp": "int f() { return undeclared; }\n"})
+    write_project(source, {**good, "bad.cpp": "int f() { return undeclared; }\n"})
     tree = prepare(source, tmp_path / "sdk")
     error = refused(lambda: build.build_sdk(tree, revision="c" * 40), "program-failed")
     lines = error.why.splitlines()
@@ -103,11 +111,14 @@ def test_a_build_that_fails_shows_the_compilers_error(source: Path, tmp_path: Pa
     assert "undeclared" in (tree.root / "build.log").read_text()
     assert not (tmp_path / "sdk").exists()
     assert outcomes(tmp_path / "sdk") == [("configure", "done"), ("build", "failed")]
+    shown = capsys.readouterr()
+    assert "configure" in shown.out
+    assert "::group::output of the failing step" in shown.err
+    assert "| build |" in (tmp_path / "summary.md").read_text()
 
 
 def test_a_build_that_failed_resumes(source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    sources = {"a.cpp": "int a;\n", "b.cpp": "int b = no;\n"}
-    write_project(source, distribution="DEPENDS some", sources=sources)
+    write_project(source, {"a.cpp": "int a;\n", "b.cpp": "int b = no;\n"})
     tree = prepare(source, tmp_path / "sdk")
     with pytest.raises(MachineError):
         build.build_until(tree, "some")
@@ -151,21 +162,6 @@ def test_a_model_is_compiled_before_llvm_is_configured_with_it(source: Path, tmp
     assert subprocess.run([tree.build_dir / "some"], check=False).returncode == 7
 
 
-def test_the_stages_of_a_failed_build_are_shown(
-    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write_project(source, distribution="COMMAND ${CMAKE_COMMAND} -E false", sources={"a.cpp": "int a;\n"})
-    summary = tmp_path / "summary.md"
-    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
-    console.in_actions = True
-    with pytest.raises(MachineError):
-        build.build_sdk(prepare(source, tmp_path / "sdk"), revision="c" * 40)
-    shown = capsys.readouterr()
-    assert "configure" in shown.out
-    assert "::group::output of the failing step" in shown.err
-    assert "| build |" in summary.read_text()
-
-
 def test_a_second_build_of_the_same_takes_what_the_first_made(
     source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -191,3 +187,33 @@ def test_a_second_build_of_the_same_takes_what_the_first_made(
     assert made == Sdk.load(tree.output)
     assert "another build of this SDK is running" in capsys.readouterr().err
     assert outcomes(tree.output) == []
+
+
+def settings_of(source: Path, **spec: Any) -> dict[str, str]:
+    return cmake_settings(read_source(source), SdkSpec(**spec))
+
+
+def test_nothing_of_one_machine_only(source: Path) -> None:
+    settings = settings_of(source, floor="manylinux_2_28")
+    for name in ("ZLIB", "ZSTD", "LIBXML2", "ICU", "ICONV", "DIA_SDK"):
+        assert settings[f"LLVM_ENABLE_{name}"] == "OFF"
+    assert settings["CMAKE_DISABLE_PRECOMPILE_HEADERS"] == "ON"
+
+
+def test_code_generators_are_those_asked_for(source: Path) -> None:
+    assert settings_of(source)["LLVM_TARGETS_TO_BUILD"] == "host;NVPTX;AMDGPU"
+    assert settings_of(source, code_generators=("host",))["LLVM_TARGETS_TO_BUILD"] == "host"
+
+
+def test_windows_links_its_c_runtime_statically_and_no_time_and_no_library_of_all_of_llvm(source: Path) -> None:
+    windows, macos, linux = (
+        settings_of(source, floor=floor) for floor in ("win_amd64", "macosx_13_0", "manylinux_2_28")
+    )
+    assert windows["CMAKE_MSVC_RUNTIME_LIBRARY"] == "MultiThreaded"
+    assert not {"CMAKE_MSVC_RUNTIME_LIBRARY"} & (macos.keys() | linux.keys())
+    for kind in ("EXE", "SHARED", "MODULE"):
+        name = f"CMAKE_{kind}_LINKER_FLAGS_RELEASE"
+        assert windows[name].split() == ["/INCREMENTAL:NO", "/Brepro"]
+        assert name not in macos
+    for name in ("LLVM_BUILD_LLVM_C_DYLIB", "LLVM_TOOL_LTO_BUILD", "LLVM_TOOL_REMARKS_SHLIB_BUILD"):
+        assert windows[name] == "OFF"

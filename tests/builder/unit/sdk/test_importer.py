@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from mlir_release.builder.sdk.importer import describe, import_sdk
 from mlir_release.builder.sdk.info import Sdk
-from mlir_release.ground.errors import MachineError, ReleaseError, UsageError
 from tests.builder.pretence import fill_disk, leave_free
 from tests.prefix_factory import EPOCH, REVISION, make_source
 from tests.refusals import refused
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
+    from mlir_release.ground.errors import ReleaseError
 
-def run(prefix: Path, source: Path, output: Path) -> Sdk:
-    return import_sdk(prefix, source=source, output=output, revision=REVISION, source_epoch=EPOCH)
+
+def run(prefix: Path, source: Path, output: Path, *, revision: str = REVISION, other_patch: bool = False) -> Sdk:
+    return import_sdk(
+        prefix, source=source, output=output, revision=revision, source_epoch=EPOCH, other_patch=other_patch
+    )
 
 
 def test_the_sdk_describes_itself(prefix: Path, source: Path, tmp_path: Path) -> None:
@@ -62,106 +65,95 @@ def test_headers_behind_links_and_the_sources_come_along(prefix: Path, source: P
 @pytest.mark.parametrize(
     ("change", "provider"),
     [
-        (lambda root: None, "debian"),
         (lambda root: (root / "share" / "debian_config.mk").rename(root / "INSTALL_RECEIPT.json"), "homebrew"),
         (lambda root: (root / "share" / "debian_config.mk").unlink(), "prefix"),
     ],
 )
 def test_the_provider_is_told_by_content(
-    prefix: Path, source: Path, tmp_path: Path, change: object, provider: str
+    prefix: Path, source: Path, tmp_path: Path, change: Callable[[Path], object], provider: str
 ) -> None:
-    assert callable(change)
     change(prefix)
     assert run(prefix, source, tmp_path / "sdk").info.provider == provider
 
 
-class TestBadInput:
-    def makes_nothing(self, prefix: Path, source: Path, output: Path, *, revision: str = REVISION) -> ReleaseError:
-        error = refused(
-            lambda: import_sdk(prefix, source=source, output=output, source_epoch=EPOCH, revision=revision),
-            kind=(UsageError, MachineError),
-        )
-        assert not list(output.parent.glob(f".{output.name}.*[!k]"))  # nothing half-done, but for the lock
-        assert not output.exists() or not (output / "sdk.json").exists()
-        return error
+def makes_nothing(id: str, prefix: Path, source: Path, output: Path, **more: Any) -> ReleaseError:
+    error = refused(lambda: run(prefix, source, output, **more), id)
+    assert not list(output.parent.glob(f".{output.name}.*[!k]"))  # nothing half-done, but for the lock
+    assert not output.exists() or not (output / "sdk.json").exists()
+    return error
 
-    def test_no_such_prefix(self, source: Path, tmp_path: Path) -> None:
-        error = self.makes_nothing(tmp_path / "usr" / "lib" / "llvm-21", source, tmp_path / "sdk")
-        assert error.id == "input-missing"
-        assert "libmlir-21-dev" in error.remedy
 
-    def test_no_mlir(self, prefix: Path, source: Path, tmp_path: Path) -> None:
-        shutil.rmtree(prefix / "lib" / "cmake" / "mlir")
-        error = self.makes_nothing(prefix, source, tmp_path / "sdk")
-        assert (error.id, "the installed LLVM lacks" in error.what) == ("tool-missing", True)
-        assert "libmlir-22-dev" in error.why
+def test_no_such_prefix(source: Path, tmp_path: Path) -> None:
+    error = makes_nothing("input-missing", tmp_path / "usr" / "lib" / "llvm-21", source, tmp_path / "sdk")
+    assert "libmlir-21-dev" in error.remedy
 
-    def test_every_missing_piece_is_named_with_its_package(self, prefix: Path, source: Path, tmp_path: Path) -> None:
-        for name in ("bin/mlir-opt", "bin/FileCheck", "bin/ld.lld", "lib/libMLIRIR.a", "include/llvm-c"):
-            (prefix / name).unlink()
-        error = self.makes_nothing(prefix, source, tmp_path / "sdk")
-        assert (error.id, "the installed LLVM lacks" in error.what) == ("tool-missing", True)
-        for piece, package in (
-            ("mlir-opt", "mlir-22-tools"),
-            ("FileCheck", "llvm-22-tools"),
-            ("ld.lld", "lld-22"),
-            ("libMLIRIR.a", "libmlir-22-dev"),
-            ("llvm-c", "llvm-22-dev"),
-        ):
-            assert re.search(rf"{re.escape(piece)}, in the package {package}", error.why)
 
-    def test_sources_of_another_version(self, prefix: Path, tmp_path: Path) -> None:
-        error = self.makes_nothing(prefix, make_source(tmp_path / "other", version="22.1.7"), tmp_path / "sdk")
-        assert error.id == "sdk-mismatch"
-        assert "22.1.8" in error.what
-        assert "22.1.7" in error.what
+def test_no_mlir(prefix: Path, source: Path, tmp_path: Path) -> None:
+    shutil.rmtree(prefix / "lib" / "cmake" / "mlir")
+    error = makes_nothing("tool-missing", prefix, source, tmp_path / "sdk")
+    assert "libmlir-22-dev" in error.why
 
-    def test_another_patch_release_only_where_it_is_accepted(
-        self, prefix: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        other = make_source(tmp_path / "other", version="22.1.7")
-        error = self.makes_nothing(prefix, other, tmp_path / "sdk")
-        assert "--other-patch" in error.remedy
-        made = import_sdk(
-            prefix, source=other, output=tmp_path / "sdk", revision=REVISION, source_epoch=EPOCH, other_patch=True
-        )
-        assert (made.info.llvm_version, made.info.source_version) == ("22.1.8", "22.1.7")
-        assert "no release can be built with it" in capsys.readouterr().err
-        assert dict(describe(made))["LLVM"] == "22.1.8, with sources of 22.1.7"
 
-    @pytest.mark.parametrize("version", ["22.2.0", "21.1.8"])
-    def test_another_branch_is_never_accepted(self, prefix: Path, tmp_path: Path, version: str) -> None:
-        other = make_source(tmp_path / "other", version=version)
-        with pytest.raises(UsageError) as caught:
-            import_sdk(
-                prefix, source=other, output=tmp_path / "sdk", revision=REVISION, source_epoch=EPOCH, other_patch=True
-            )
-        assert caught.value.id == "sdk-mismatch"
-        assert "--other-patch" not in caught.value.remedy
+def test_every_missing_piece_is_named_with_its_package(prefix: Path, source: Path, tmp_path: Path) -> None:
+    packages = {
+        "bin/mlir-opt": "mlir-22-tools",
+        "bin/FileCheck": "llvm-22-tools",
+        "bin/ld.lld": "lld-22",
+        "lib/libMLIRIR.a": "libmlir-22-dev",
+        "include/llvm-c": "llvm-22-dev",
+    }
+    for path in packages:
+        (prefix / path).unlink()
+    error = makes_nothing("tool-missing", prefix, source, tmp_path / "sdk")
+    assert "the installed LLVM lacks" in error.what
+    for path, package in packages.items():
+        assert f"{path.rpartition('/')[2]}, in the package {package}" in error.why
 
-    @pytest.mark.parametrize("revision", ["ca7933e", "llvmorg-22.1.8", REVISION.upper(), ""])
-    def test_a_revision_that_is_no_full_commit(self, prefix: Path, source: Path, tmp_path: Path, revision: str) -> None:
-        error = self.makes_nothing(prefix, source, tmp_path / "sdk", revision=revision)
-        assert error.id == "option-invalid"
 
-    def test_an_output_that_holds_something_else(self, prefix: Path, source: Path, tmp_path: Path) -> None:
-        output = tmp_path / "home"
-        output.mkdir()
-        (output / "thesis.tex").write_text("precious")
-        assert self.makes_nothing(prefix, source, output).id == "output-in-the-way"
-        assert (output / "thesis.tex").read_text() == "precious"
+def test_another_patch_release_only_where_it_is_accepted(
+    prefix: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = make_source(tmp_path / "other", version="22.1.7")
+    error = makes_nothing("sdk-mismatch", prefix, other, tmp_path / "sdk")
+    assert "22.1.8" in error.what
+    assert "22.1.7" in error.what
+    assert "--other-patch" in error.remedy
+    made = run(prefix, other, tmp_path / "sdk", other_patch=True)
+    assert (made.info.llvm_version, made.info.source_version) == ("22.1.8", "22.1.7")
+    assert "no release can be built with it" in capsys.readouterr().err
+    assert dict(describe(made))["LLVM"] == "22.1.8, with sources of 22.1.7"
 
-    def test_no_disk_space(self, prefix: Path, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        leave_free(1_000_000, monkeypatch)
-        error = self.makes_nothing(prefix, source, tmp_path / "sdk")
-        assert error.id == "disk-full"
-        assert "1.0 MB are free" in error.why
 
-    def test_disk_space_that_ends_meanwhile(
-        self, prefix: Path, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        fill_disk("mlir_release.builder.sdk.importer.copy_sources", monkeypatch)
-        assert self.makes_nothing(prefix, source, tmp_path / "sdk").id == "disk-full"
+@pytest.mark.parametrize("version", ["22.2.0", "21.1.8"])
+def test_another_branch_is_never_accepted(prefix: Path, tmp_path: Path, version: str) -> None:
+    other = make_source(tmp_path / "other", version=version)
+    error = makes_nothing("sdk-mismatch", prefix, other, tmp_path / "sdk", other_patch=True)
+    assert "--other-patch" not in error.remedy
+
+
+@pytest.mark.parametrize("revision", ["ca7933e", "llvmorg-22.1.8", REVISION.upper(), ""])
+def test_a_revision_that_is_no_full_commit(prefix: Path, source: Path, tmp_path: Path, revision: str) -> None:
+    makes_nothing("option-invalid", prefix, source, tmp_path / "sdk", revision=revision)
+
+
+def test_an_output_that_holds_something_else(prefix: Path, source: Path, tmp_path: Path) -> None:
+    output = tmp_path / "home"
+    output.mkdir()
+    (output / "thesis.tex").write_text("precious")
+    makes_nothing("output-in-the-way", prefix, source, output)
+    assert (output / "thesis.tex").read_text() == "precious"
+
+
+def test_no_disk_space(prefix: Path, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    leave_free(1_000_000, monkeypatch)
+    assert "1.0 MB are free" in makes_nothing("disk-full", prefix, source, tmp_path / "sdk").why
+
+
+def test_disk_space_that_ends_meanwhile(
+    prefix: Path, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill_disk("mlir_release.builder.sdk.importer.copy_sources", monkeypatch)
+    makes_nothing("disk-full", prefix, source, tmp_path / "sdk")
 
 
 def test_an_sdk_is_replaced_when_it_is_made_again(prefix: Path, source: Path, tmp_path: Path) -> None:

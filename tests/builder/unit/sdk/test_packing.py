@@ -15,13 +15,14 @@ from mlir_release.builder.sdk.info import Sdk
 from mlir_release.builder.sdk.packing import pack, unpack
 from mlir_release.builder.sdk.parts import BUILD, DESCRIPTION, TOOLS, list_of
 from mlir_release.ground.documents.digests import sha256_of
-from mlir_release.ground.errors import MachineError, ReleaseError, UsageError
 from tests.builder.pretence import fill_disk, leave_free
 from tests.prefix_factory import REVISION, make_sdk
 from tests.refusals import refused
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from mlir_release.ground.errors import ReleaseError
 
 
 @pytest.fixture(scope="module")
@@ -93,23 +94,19 @@ class TestBadInput:
         assert kept.parts == [BUILD]
         kept.verify()
 
-    @pytest.mark.parametrize("bytes_kept", [0, 10, 0.3, 0.9])
-    def test_a_truncated_archive(self, packed: Path, tmp_path: Path, bytes_kept: float) -> None:
-        content = (packed / "build.tar.zst").read_bytes()
-        size = int(len(content) * bytes_kept) if bytes_kept < 1 else int(bytes_kept)
-        (tmp_path / "build.tar.zst").write_bytes(content[:size])
-        self.unpacks_nothing(
-            tmp_path / "build.tar.zst", tmp_path / "sdk", "file-damaged", "is not a complete part of an SDK"
-        )
-        assert not (tmp_path / "sdk").exists()
-
-    def test_bytes_that_changed_on_the_way(self, packed: Path, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("kept", [0, 10, 0.3, 0.9, None])
+    def test_an_archive_that_is_cut_off_or_has_other_bits(
+        self, packed: Path, tmp_path: Path, kept: float | None
+    ) -> None:
         content = bytearray((packed / "build.tar.zst").read_bytes())
-        content[len(content) // 2] ^= 0xFF
-        (tmp_path / "build.tar.zst").write_bytes(content)
-        self.unpacks_nothing(
-            tmp_path / "build.tar.zst", tmp_path / "sdk", "file-damaged", "is not a complete part of an SDK"
-        )
+        if kept is None:
+            content[len(content) // 2] ^= 0xFF
+        else:
+            del content[int(len(content) * kept if kept < 1 else kept) :]
+        archive = tmp_path / "build.tar.zst"
+        archive.write_bytes(content)
+        self.unpacks_nothing(archive, tmp_path / "sdk", "file-damaged", "is not a complete part of an SDK")
+        assert not (tmp_path / "sdk").exists()
 
     def test_an_archive_of_something_else(self, tmp_path: Path) -> None:
         (tmp_path / "thesis.tex").write_text("precious")
@@ -151,9 +148,8 @@ class TestBadInput:
             tar.addfile(inside)
             tar.addfile(entry)
         before = sorted(tmp_path.rglob("*"))
-        error = self.unpacks_nothing(
-            archive, tmp_path / "jobs" / "sdk", "file-damaged", "has an entry that would be unpacked elsewhere"
-        )
+        said = "has an entry that would be unpacked elsewhere"
+        error = self.unpacks_nothing(archive, tmp_path / "jobs" / "sdk", "file-damaged", said)
         assert name in error.why
         assert [path for path in sorted(tmp_path.rglob("*")) if not path.name.endswith(".lock")] == before
 
@@ -167,8 +163,7 @@ class TestBadInput:
         self, packed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         leave_free(0, monkeypatch)
-        error = self.unpacks_nothing(packed / "build.tar.zst", tmp_path / "sdk", "disk-full")
-        assert isinstance(error, MachineError)
+        self.unpacks_nothing(packed / "build.tar.zst", tmp_path / "sdk", "disk-full")
 
     def test_room_that_ends_half_way_leaves_what_was_there(
         self, packed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -189,8 +184,7 @@ class TestBadInput:
         """The list is moved last; a run that is killed before that is repeated."""
         found = unpack([packed / "build.tar.zst"], tmp_path / "sdk")
         (found.root / "parts" / "build.txt").unlink()
-        with pytest.raises(UsageError):
-            Sdk.load(tmp_path / "sdk").require(BUILD, purpose="building a wheel")
+        refused(lambda: Sdk.load(tmp_path / "sdk").require(BUILD, purpose="building a wheel"), "input-missing")
         unpack([packed / "build.tar.zst"], tmp_path / "sdk").verify()
 
 
@@ -202,9 +196,6 @@ def test_a_list_that_names_what_is_elsewhere_is_not_packed(sdk: Sdk, tmp_path: P
     description = json.loads((foreign.root / DESCRIPTION).read_text())
     description["parts"][TOOLS]["digest"] = f"sha256:{sha256_of(listed)}"
     (foreign.root / DESCRIPTION).write_text(json.dumps(description))
-    refused(
-        lambda: pack(Sdk.load(foreign.root), tmp_path / "packed"),
-        "file-damaged",
-        "the SDK's files are not those that it was made with",
-    )
+    said = "the SDK's files are not those that it was made with"
+    refused(lambda: pack(Sdk.load(foreign.root), tmp_path / "packed"), "file-damaged", said)
     assert not (tmp_path / "packed" / "tools.tar.zst").exists()

@@ -1,16 +1,54 @@
-"""What belongs to which part, and what a part alone is good for."""
+"""What an SDK says of itself, what belongs to which part, and what a part alone is good for."""
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 from pathlib import Path
 
 import pytest
 
-from mlir_release.builder.sdk.info import Sdk
-from mlir_release.builder.sdk.parts import BUILD, TOOLS, list_files, list_of, total, write_parts
+from mlir_release.builder.sdk.info import Sdk, SdkInfo
+from mlir_release.builder.sdk.parts import BUILD, DESCRIPTION, TOOLS, list_files, list_of, total, write_parts
 from mlir_release.builder.sdk.port import recipe_of
+from mlir_release.ground.python.platforms import Platform
 from tests.refusals import refused
+
+
+def test_the_platform_is_text_in_the_document(imported: Sdk) -> None:
+    text = imported.info.to_json()
+    assert json.loads(text)["platform"] == "linux-x86_64"
+    other = SdkInfo.from_json(text.replace("linux-x86_64", "windows-amd64"), where="here")
+    assert other.platform == Platform("windows", "x86_64")
+
+
+@pytest.mark.parametrize("changed", [None, {"schema": 99}, {"unknown": 1}, {"platform": "solaris-sparc"}])
+def test_other_descriptions_are_refused(imported: Sdk, tmp_path: Path, changed: dict[str, object] | None) -> None:
+    known = json.loads(imported.info.to_json())
+    (tmp_path / DESCRIPTION).write_text("no JSON" if changed is None else json.dumps(known | changed))
+    error = refused(lambda: Sdk.load(tmp_path), "input-invalid")
+    assert error.where == str(tmp_path / DESCRIPTION)
+
+
+def test_a_folder_without_description_is_no_sdk(tmp_path: Path) -> None:
+    refused(lambda: Sdk.load(tmp_path), "input-missing")
+
+
+def test_what_is_listed_is_the_same_wherever_it_is(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    (tree / "a").mkdir(parents=True)
+    (tree / "a" / "file").write_text("text")
+    (tree / "link").symlink_to("a/file")
+    (tree / DESCRIPTION).write_text("left out")
+    before = list_files(tree)
+    assert {path: size for path, (_, size) in before.items()} == {"a/file": 4, "link": 0}
+    whole = total(write_parts(tree, recipe_of("mlir")))
+    assert (whole.file_count, whole.size) == (2, 4)
+    moved = tree.rename(tmp_path / "moved")
+    os.utime(moved / "a" / "file", (0, 0))
+    (moved / DESCRIPTION).write_text("something else")
+    assert list_files(moved) == before
 
 
 @pytest.fixture
@@ -72,19 +110,25 @@ class TestOnePartAlone:
         list_of(sdk.root, TOOLS).unlink()
         return Sdk.load(sdk.root)
 
-    def test_it_is_verified_by_itself(self, alone: Sdk) -> None:
-        assert alone.parts == [BUILD]
-        alone.verify()
-
     def test_what_needs_the_other_says_so(self, alone: Sdk) -> None:
         alone.require(BUILD, purpose="building a wheel")
         error = refused(lambda: alone.require(BUILD, TOOLS, purpose="the suite bindings"), "input-missing")
         assert error.what == "the SDK's tools part is not here, and the suite bindings needs it"
         assert "tools.tar.zst" in error.remedy
 
-    @pytest.mark.parametrize("change", ["edit", "remove", "add", "list", "mode"])
-    def test_any_change_is_found_and_named(self, alone: Sdk, change: str) -> None:
-        file = alone.root / "include" / "mlir" / "IR" / "Header.h"
+    @pytest.mark.parametrize(
+        ("change", "named"),
+        [
+            ("edit", "include/mlir/IR/Header.h"),
+            ("remove", "include/mlir/IR/Header.h"),
+            ("add", "include/mlir/IR/Stray.h"),
+            ("mode", "include/mlir/IR/Header.h"),
+            ("link", "bin/ld.lld"),
+            ("list", "build.txt"),
+        ],
+    )
+    def test_any_change_is_found_and_named(self, alone: Sdk, change: str, named: str) -> None:
+        file, link = alone.root / "include" / "mlir" / "IR" / "Header.h", alone.tools / "ld.lld"
         match change:
             case "edit":
                 file.unlink()  # not through a hard link
@@ -95,7 +139,9 @@ class TestOnePartAlone:
                 (file.parent / "Stray.h").touch()
             case "mode":
                 file.chmod(0o755)
+            case "link":
+                link.unlink()
+                link.symlink_to("mlir-tblgen")
             case "list":
                 list_of(alone.root, BUILD).write_text("")
-        error = refused(alone.verify, "file-damaged")
-        assert ("build.txt" if change == "list" else "include/mlir/IR/") in error.why
+        assert named in refused(alone.verify, "file-damaged").why

@@ -10,7 +10,6 @@ import pytest
 
 from mlir_release.builder.sdk import programs as tools
 from mlir_release.builder.sdk.elf import read_elf
-from mlir_release.ground.errors import MachineError
 from mlir_release.ground.python.platforms import SYSTEMS
 from tests.refusals import refused
 
@@ -71,15 +70,18 @@ def program(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
         libraries = ["-L", str(prefix / "lib"), "-ldeep"] if name == "libnear.so" else []
         compile_c(tmp_path / f"{name}.c", prefix / "lib" / name, "-shared", "-fPIC", f"-Wl,-soname,{name}", *libraries)
     (tmp_path / "opt.c").write_text("int near(void); int main(void) { return near() - 42; }")
-    compile_c(
-        tmp_path / "opt.c",
-        prefix / "bin" / "opt",
-        f"-L{prefix}/lib",
-        "-lnear",
-        *([f"-Wl,-rpath,{request.param}"] if request.param else []),
-        f"-Wl,-rpath-link,{prefix}/lib",
-    )
+    libraries = [f"-L{prefix}/lib", "-lnear", f"-Wl,-rpath-link,{prefix}/lib"]
+    run_path = [f"-Wl,-rpath,{request.param}"] if request.param else []
+    compile_c(tmp_path / "opt.c", prefix / "bin" / "opt", *libraries, *run_path)
     return prefix
+
+
+def add_program(program: Path, folder: Path) -> None:
+    tools.add_programs(["opt"], program / "bin", folder / "sdk", LINUX)
+
+
+def add_libraries(program: Path, folder: Path, loaded: re.Pattern[str] | None = None) -> None:
+    tools.add_shared_libraries([program / "lib"], folder / "sdk", LINUX, loaded)
 
 
 def compile_c(source: Path, output: Path, *arguments: str) -> None:
@@ -88,8 +90,8 @@ def compile_c(source: Path, output: Path, *arguments: str) -> None:
 
 def test_a_program_runs_with_its_libraries_wherever_it_is_moved(program: Path, tmp_path: Path) -> None:
     before = {path: path.read_bytes() for path in program.rglob("*") if path.is_file()}
-    tools.add_programs(["opt"], program / "bin", tmp_path / "sdk", LINUX)
-    tools.add_shared_libraries([program / "lib"], tmp_path / "sdk", LINUX, None)
+    add_program(program, tmp_path)
+    add_libraries(program, tmp_path)
     # What is linked is the distribution's own file: only copies may be changed.
     assert {path: path.read_bytes() for path in program.rglob("*") if path.is_file()} == before
     assert sorted(path.name for path in (tmp_path / "sdk").glob("*/.*")) == []
@@ -102,8 +104,8 @@ def test_a_program_runs_with_its_libraries_wherever_it_is_moved(program: Path, t
 
 @pytest.mark.parametrize("program", ["$ORIGIN/../lib"], indirect=True)
 def test_a_program_that_finds_its_libraries_stays_the_same_file(program: Path, tmp_path: Path) -> None:
-    tools.add_programs(["opt"], program / "bin", tmp_path / "sdk", LINUX)
-    tools.add_shared_libraries([program / "lib"], tmp_path / "sdk", LINUX, None)
+    add_program(program, tmp_path)
+    add_libraries(program, tmp_path)
     assert (tmp_path / "sdk" / "bin" / "opt").samefile(program / "bin" / "opt")
 
 
@@ -111,15 +113,8 @@ def test_a_program_that_finds_its_libraries_stays_the_same_file(program: Path, t
 def test_a_library_that_gives_no_symbol_is_needed_no_longer(program: Path, tmp_path: Path) -> None:
     """A linker keeps libraries that nothing uses (Debian's FileCheck: z3, zlib, zstd), and the loader wants them."""
     original, copied = program / "bin" / "opt", tmp_path / "copied" / "bin" / "opt"
-    compile_c(
-        tmp_path / "opt.c",
-        original,
-        "-Wl,--no-as-needed",
-        f"-L{program}/lib",
-        "-lnear",
-        "-ldeep",
-        "-Wl,-rpath,$ORIGIN/../lib",
-    )
+    libraries = ["-Wl,--no-as-needed", f"-L{program}/lib", "-lnear", "-ldeep"]
+    compile_c(tmp_path / "opt.c", original, *libraries, "-Wl,-rpath,$ORIGIN/../lib")
     before = original.read_bytes()
     tools.link_or_copy(original, copied)
     tools.drop_unused_libraries(copied, program / "lib")
@@ -142,8 +137,7 @@ def test_an_sdk_may_have_no_program(tmp_path: Path) -> None:
 
 
 def test_a_library_that_is_asked_for_brings_what_it_needs(program: Path, tmp_path: Path) -> None:
-    loaded = re.compile(r"libnear[.]so")
-    tools.add_shared_libraries([program / "lib"], tmp_path / "sdk", LINUX, loaded)
+    add_libraries(program, tmp_path, re.compile(r"libnear[.]so"))
     assert sorted(path.name for path in (tmp_path / "sdk").glob("*/*")) == ["libdeep.so", "libnear.so"]
     with (tmp_path / "sdk" / "lib" / "libnear.so").open("rb") as file:
         assert read_elf(file).runpath == ("$ORIGIN",)
@@ -151,14 +145,13 @@ def test_a_library_that_is_asked_for_brings_what_it_needs(program: Path, tmp_pat
 
 def test_a_library_that_is_nowhere_is_named(program: Path, tmp_path: Path) -> None:
     (program / "lib" / "libdeep.so").unlink()
-    tools.add_programs(["opt"], program / "bin", tmp_path / "sdk", LINUX)
-    with pytest.raises(MachineError) as caught:
-        tools.add_shared_libraries([program / "lib"], tmp_path / "sdk", LINUX, None)
-    assert (caught.value.id, caught.value.why) == ("tool-missing", "libdeep.so")
+    add_program(program, tmp_path)
+    error = refused(lambda: add_libraries(program, tmp_path), "tool-missing")
+    assert error.why == "libdeep.so"
 
 
 def test_a_program_that_reaches_outside_is_found_out(program: Path, tmp_path: Path) -> None:
-    tools.add_programs(["opt"], program / "bin", tmp_path / "sdk", LINUX)
+    add_program(program, tmp_path)
     error = refused(lambda: tools.check_relocated(tmp_path / "sdk"), "llvm-unsuitable")
     assert "libnear.so" in error.why
 
@@ -166,9 +159,7 @@ def test_a_program_that_reaches_outside_is_found_out(program: Path, tmp_path: Pa
 def test_without_patchelf_it_says_where_to_get_it(
     program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tools.add_programs(["opt"], program / "bin", tmp_path / "sdk", LINUX)
+    add_program(program, tmp_path)
     real = shutil.which
     monkeypatch.setattr("shutil.which", lambda name, **others: None if name == "patchelf" else real(name, **others))
-    with pytest.raises(MachineError) as caught:
-        tools.add_shared_libraries([program / "lib"], tmp_path / "sdk", LINUX, None)
-    assert (caught.value.id, "patchelf is needed to make" in caught.value.what) == ("tool-missing", True)
+    refused(lambda: add_libraries(program, tmp_path), "tool-missing", "patchelf is needed to make")

@@ -22,6 +22,7 @@ from mlir_release.builder.sdk.progress import (
 )
 from mlir_release.ground.errors import MachineError
 from mlir_release.ground.programs.process import LONGEST
+from tests.refusals import refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,28 +45,19 @@ def test_progress_is_said_once_a_twentieth(tmp_path: Path, capsys: pytest.Captur
 
 def test_a_failure_shows_the_lines_that_say_why(tmp_path: Path) -> None:
     program = "noise = ['noise'] * 50; print(*noise, 'a.cpp:1: error: no', *noise, sep=chr(10)); raise SystemExit(1)"
-    with pytest.raises(MachineError, match="it failed") as caught:
-        run(program, tmp_path / "log")
-    assert caught.value.id == "program-failed"
-    assert caught.value.why.splitlines() == ["a.cpp:1: error: no", *["noise"] * 14]
+    error = refused(lambda: run(program, tmp_path / "log"), "program-failed", "it failed")
+    assert error.why.splitlines() == ["a.cpp:1: error: no", *["noise"] * 14]
 
 
 def test_one_whose_time_is_up_stops(tmp_path: Path) -> None:
-    with pytest.raises(BudgetSpent) as caught:
-        run("import time; print('[1/2] compiling', flush=True); time.sleep(600)", tmp_path / "log", budget=2)
-    assert (caught.value.id, "the build was stopped after" in caught.value.what) == ("interrupted", True)
-    assert "[1/2] compiling" in (tmp_path / "log").read_text()
+    program, log = "import time; print('[1/2] compiling', flush=True); time.sleep(600)", tmp_path / "log"
+    refused(lambda: run(program, log, budget=2), "interrupted", "the build was stopped after", BudgetSpent)
+    assert "[1/2] compiling" in log.read_text()
 
 
 def test_one_that_another_interrupts_is_no_failure(tmp_path: Path) -> None:
     program = "print('[1/2] compiling\\nerror: x\\nninja: build stopped: interrupted by user.'); raise SystemExit(130)"
-    with pytest.raises(BuildInterrupted) as caught:
-        run(program, tmp_path / "log")
-    assert (caught.value.id, "the build was interrupted" in caught.value.what) == ("interrupted", True)
-
-
-def test_one_that_ends_in_time_is_not_stopped(tmp_path: Path) -> None:
-    run("pass", tmp_path / "log", budget=600)
+    refused(lambda: run(program, tmp_path / "log"), "interrupted", "the build was interrupted", BuildInterrupted)
 
 
 NINJA = """+ ninja -j 2 distribution
@@ -85,9 +77,8 @@ ninja: build stopped: subcommand failed.
 
 
 def test_of_a_failing_step_the_compilers_lines_are_shown(tmp_path: Path) -> None:
-    with pytest.raises(MachineError) as caught:
-        run(f"print({NINJA!r}); raise SystemExit(1)", tmp_path / "log")
-    assert caught.value.why.splitlines() == [
+    error = refused(lambda: run(f"print({NINJA!r}); raise SystemExit(1)", tmp_path / "log"))
+    assert error.why.splitlines() == [
         "FAILED: [code=1] lib/b.cpp.o",
         "/llvm/b.cpp:7:3: error: no matching function",
         "    7 |   call();",
@@ -96,10 +87,8 @@ def test_of_a_failing_step_the_compilers_lines_are_shown(tmp_path: Path) -> None
 
 
 def test_of_a_failing_configuration_the_message_is_shown() -> None:
-    block = failing_step(
-        "-- Looking for a\nCMake Error at x.cmake:3 (message):\n  no compiler\n\n-- Configuring incomplete\n"
-    )
-    assert explain(block)[:2] == ["CMake Error at x.cmake:3 (message):", "  no compiler"]
+    log = "-- Looking for a\nCMake Error at x.cmake:3 (message):\n  no compiler\n\n-- Configuring incomplete\n"
+    assert explain(failing_step(log))[:2] == ["CMake Error at x.cmake:3 (message):", "  no compiler"]
 
 
 def test_without_an_error_message_the_end_is_shown() -> None:
@@ -116,11 +105,10 @@ def test_without_an_error_message_the_end_is_shown() -> None:
     ],
 )
 def test_a_full_disk_is_named(tmp_path: Path, message: str) -> None:
-    with pytest.raises(MachineError) as caught:
-        run(f"print('FAILED: a.o'); print('c++ a'); print({message!r}); raise SystemExit(1)", tmp_path / "log")
-    assert caught.value.id == "disk-full"
-    assert message in caught.value.why
-    assert "used again" in caught.value.remedy
+    program = f"print('FAILED: a.o'); print('c++ a'); print({message!r}); raise SystemExit(1)"
+    error = refused(lambda: run(program, tmp_path / "log"), "disk-full")
+    assert message in error.why
+    assert "used again" in error.remedy
 
 
 def test_steps_are_counted(tmp_path: Path) -> None:

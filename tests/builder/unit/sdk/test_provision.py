@@ -12,19 +12,17 @@ from msgspec import structs
 
 from mlir_release.builder.model.orders import SdkOrder
 from mlir_release.builder.sdk import provision
-from mlir_release.builder.sdk.importer import import_sdk
 from mlir_release.builder.sdk.info import Sdk
 from mlir_release.builder.sdk.progress import BudgetSpent
 from mlir_release.builder.sdk.provision import adopt_sdk, available_releases, code_digest, provide_pinned, provide_sdk
 from mlir_release.builder.sdk.sources.releases import LlvmRelease, read_catalogue
 from mlir_release.builder.sdk.sources.upstream import read_source
 from mlir_release.cli.app import app
-from mlir_release.ground.errors import UsageError
 from mlir_release.ground.llvm.upstream import Revision
 from mlir_release.release.model.matrix import Matrix
 from tests.builder.pretence import have_debian, have_no_forge, list_packages
-from tests.prefix_factory import VERSION, make_prefix, make_source
-from tests.refusals import refused
+from tests.prefix_factory import VERSION, make_prefix, make_sdk, make_source
+from tests.refusals import check_error, refused
 from tests.release.unit.model.test_targets import with_assertions
 
 if TYPE_CHECKING:
@@ -70,11 +68,8 @@ def test_the_next_release_is_taken_where_the_newest_has_no_sources(
 
 
 def test_where_no_release_has_sources_each_is_named_with_the_reason(tmp_path: Path) -> None:
-    error = refused(
-        lambda: first(cache=tmp_path),
-        "sources-unavailable",
-        "this distribution has packages of LLVM, but the sources of none of them can be had",
-    )
+    said = "this distribution has packages of LLVM, but the sources of none of them can be had"
+    error = refused(lambda: first(cache=tmp_path), "sources-unavailable", said)
     assert f"LLVM {NEW}: " in error.why
     assert f"LLVM {VERSION}: " in error.why
 
@@ -94,11 +89,8 @@ def test_an_installed_llvm_and_a_source_folder_are_believed(tmp_path: Path, dist
 def test_options_that_name_different_versions_are_refused(tmp_path: Path) -> None:
     prefix = make_prefix(tmp_path / "llvm-97", version="97.1.2")
     source = make_source(tmp_path / "llvm-project", version="97.1.3")
-    error = refused(
-        lambda: first(cache=tmp_path, prefix=prefix, source=source),
-        "option-invalid",
-        "the options name different versions of LLVM",
-    )
+    said = "the options name different versions of LLVM"
+    error = refused(lambda: first(cache=tmp_path, prefix=prefix, source=source), "option-invalid", said)
     assert error.why == "--prefix: 97.1.2, --source: 97.1.3"
 
 
@@ -111,8 +103,7 @@ def test_without_anything_at_hand_the_newest_of_the_catalogue_is_built(tmp_path:
 
 @pytest.fixture
 def made(tmp_path: Path) -> Sdk:
-    source, prefix = make_source(tmp_path / "llvm-project"), make_prefix(tmp_path / "usr" / "lib" / "llvm-22")
-    return import_sdk(prefix, source=source, output=tmp_path / "sdk", revision="a" * 40, source_epoch=1)
+    return make_sdk(tmp_path, revision="a" * 40)
 
 
 def test_an_sdk_made_before_is_recorded_with_another_commit(tmp_path: Path, made: Sdk) -> None:
@@ -204,8 +195,7 @@ def test_packages_are_never_taken_for_an_sdk_with_assertions(made_of: list[str],
 def test_an_sdk_is_not_made_of_an_order_that_is_none(text: str, tmp_path: Path) -> None:
     """A revision is a commit's id: what upstream's git gives for it can be no other."""
     done = CliRunner().invoke(app, ["sdk", "provide", "--order", text, "-o", str(tmp_path)], standalone_mode=False)
-    assert isinstance(done.exception, UsageError)
-    assert (done.exception.id, "the orders of the job can't be read" in done.exception.what) == ("option-invalid", True)
+    check_error(done.exception, "option-invalid", "the orders of the job can't be read")
 
 
 def test_an_ordered_sdk_asks_no_forge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

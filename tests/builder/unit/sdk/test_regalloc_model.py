@@ -97,11 +97,8 @@ def test_only_a_model_that_won_may_be_released(evaluation: dict[str, object] | N
     model = ModelFolder.load(folder)
     if evaluation is not None:
         (folder / EVALUATION).write_text(json.dumps(evaluation))
-    error = refused(
-        lambda: model.check_better(),
-        "model-unsuitable",
-        "no evaluation shows that the model is better than LLVM's heuristic, so no release may have it",
-    )
+    said = "no evaluation shows that the model is better than LLVM's heuristic, so no release may have it"
+    error = refused(model.check_better, "model-unsuitable", said)
     assert error.why.startswith(why)
     won = {"policy": INSIDE.policy, "better": True, "verdict": "better", "rows": []}
     (folder / EVALUATION).write_text(json.dumps(won))

@@ -1,4 +1,4 @@
-"""Where sources come from: the cache, git, Debian's source package."""
+"""Where sources come from (the cache, git, Debian's source package), and what a tree says about itself."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from mlir_release.builder.sdk.sources.debian import DebianPackages
 from mlir_release.builder.sdk.sources.releases import LlvmRelease
 from mlir_release.builder.sdk.sources.source import fetch_source
-from mlir_release.ground.errors import MachineError
+from mlir_release.builder.sdk.sources.upstream import read_source
 from mlir_release.ground.git.repository import Git
 from tests.builder.pretence import have_debian, list_packages, record
 from tests.prefix_factory import REVISION, VERSION, WHOLE, make_source
@@ -18,6 +19,7 @@ from tests.refusals import refused
 
 if TYPE_CHECKING:
     from pathlib import Path
+
 
 RELEASE = LlvmRelease(version=VERSION, commit=REVISION)
 #: A release that the catalogue does not have, and whose commit nothing tells.
@@ -60,16 +62,14 @@ def test_an_archive_of_another_version_is_refused(archive: Path, tmp_path: Path)
 def test_an_archive_that_lacks_pieces_is_refused_with_their_names(archive: Path, tmp_path: Path) -> None:
     (tmp_path / "llvm-toolchain-97_97.1.3" / "LICENSE.TXT").unlink()
     pack(tmp_path / "llvm-toolchain-97_97.1.3", archive)
-    with pytest.raises(MachineError) as caught:
-        fetch_source(NEW, cache=tmp_path / "cache")
-    assert "missing: LICENSE.TXT" in caught.value.why
+    error = refused(lambda: fetch_source(NEW, cache=tmp_path / "cache"), "sources-unavailable")
+    assert "missing: LICENSE.TXT" in error.why
 
 
 def test_the_part_for_imports_does_not_serve_a_build_of_llvm(archive: Path, tmp_path: Path) -> None:
     fetch_source(NEW, cache=tmp_path / "cache")
-    with pytest.raises(MachineError) as caught:
-        fetch_source(NEW, cache=tmp_path / "cache", whole=True)
-    assert "missing: lld/CMakeLists.txt" in caught.value.why
+    error = refused(lambda: fetch_source(NEW, cache=tmp_path / "cache", whole=True), "sources-unavailable")
+    assert "missing: lld/CMakeLists.txt" in error.why
 
 
 @pytest.mark.parametrize("whole", [False, True])
@@ -99,11 +99,10 @@ def test_one_commit_of_a_repository_has_its_own_line_ends(
 
 
 def test_every_place_says_why_it_has_nothing(archive: Path, tmp_path: Path) -> None:
-    with pytest.raises(MachineError) as caught:
-        fetch_source(RELEASE, cache=tmp_path / "cache", upstream=str(tmp_path / "no-repository"))
-    assert (caught.value.id, "are not available" in caught.value.what) == ("sources-unavailable", True)
-    assert "git (" in caught.value.why
-    assert "Debian's source package: " in caught.value.why
+    upstream = str(tmp_path / "no-repository")
+    error = refused(lambda: fetch_source(RELEASE, cache=tmp_path / "cache", upstream=upstream), "sources-unavailable")
+    assert "git (" in error.why
+    assert "Debian's source package: " in error.why
 
 
 def test_a_cached_tree_of_another_version_is_refused(tmp_path: Path) -> None:
@@ -112,11 +111,111 @@ def test_a_cached_tree_of_another_version_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_commit_alone_has_no_archive(tmp_path: Path) -> None:
-    with pytest.raises(MachineError) as caught:
-        fetch_source(LlvmRelease(commit="a" * 40), cache=tmp_path)
-    assert (caught.value.id, "are not available" in caught.value.what) == ("sources-unavailable", True)
-    assert "no upstream is given" in caught.value.why
+    error = refused(lambda: fetch_source(LlvmRelease(commit="a" * 40), cache=tmp_path), "sources-unavailable")
+    assert "no upstream is given" in error.why
 
 
 def test_a_given_folder_that_is_no_source_tree_is_refused(tmp_path: Path) -> None:
     refused(lambda: fetch_source(RELEASE, cache=tmp_path, directory=tmp_path), "input-missing")
+
+
+ARCHIVE = b"upstream's own tree"
+#: As `apt-cache show` prints them; a snapshot of the next version has no numbered release.
+SHOW = """Package: libmlir-98-dev
+Version: 1:98~++20260911042146+7e3c57157096-1
+
+Package: libmlir-97-dev
+Version: 1:97.1.4-1
+
+Package: libmlir-97-dev
+Version: 1:97.1.3-2
+
+Package: libmlir-22-dev
+Version: 1:22.1.8-5
+"""
+
+
+@pytest.fixture
+def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DebianPackages:
+    """Of a distribution with packages of 97.1.4, whose pool has the sources of 97.1.3."""
+    pool = have_debian(tmp_path, monkeypatch)
+    (pool / "llvm-toolchain-97_97.1.3.orig.tar.xz").write_bytes(ARCHIVE)
+    list_packages(tmp_path, SHOW, *(record(version, ARCHIVE) for version in ("97.1.4", "97.1.3")))
+    return DebianPackages(tmp_path / "cache")
+
+
+def test_versions_are_those_of_the_packages_newest_first(packages: DebianPackages) -> None:
+    assert packages.versions() == {97: "97.1.4", 22: "22.1.8"}
+
+
+def test_an_archive_that_is_not_what_the_index_says_is_refused(packages: DebianPackages, tmp_path: Path) -> None:
+    (archive,) = tmp_path.rglob("*.orig.tar.xz")
+    archive.write_bytes(b"something else")
+    error = refused(lambda: packages.source_archive("97.1.3"), "sources-unavailable", "none of apt's repositories has")
+    assert "its sha256 is" in error.why
+    assert not list((packages.cache / "archives").glob("*.xz"))
+
+
+def test_an_archive_that_the_index_names_and_no_pool_has(packages: DebianPackages) -> None:
+    refused(lambda: packages.source_archive("97.1.4"), "sources-unavailable", "none of apt's repositories has")
+
+
+def test_a_version_that_the_index_does_not_name_says_which_it_has(packages: DebianPackages) -> None:
+    said = "the distribution's source index does not name"
+    error = refused(lambda: packages.source_archive("97.1.2"), "sources-unavailable", said)
+    assert error.why == "it names llvm-toolchain-97_97.1.3.orig.tar.xz, llvm-toolchain-97_97.1.4.orig.tar.xz"
+    error = refused(lambda: packages.source_archive("77.1.0"), "sources-unavailable")
+    assert "no such source package" in error.why
+
+
+def test_the_source_index_is_fetched_once_a_day(packages: DebianPackages, tmp_path: Path) -> None:
+    for _ in range(3):
+        refused(lambda: packages.source_archive("97.1.2"))
+    log = (tmp_path / "log").read_text().splitlines()
+    assert len([line for line in log if " update " in line]) == 2  # of packages, and of sources
+
+
+def test_what_a_tree_says_about_itself(tmp_path: Path) -> None:
+    source = read_source(make_source(tmp_path / "llvm-project"))
+    assert source.version == "22.1.8"
+    assert source.facts.binding_library == "nanobind"
+    assert source.facts.minimum_python == "3.10"
+    assert source.facts.runtime_requirements[0] == "numpy>=1.19.5, <=2.1.2"
+
+
+def test_a_development_version_keeps_its_suffix(tmp_path: Path) -> None:
+    root = make_source(tmp_path / "llvm-project", version="23.0.0")
+    file = root / "cmake" / "Modules" / "LLVMVersion.cmake"
+    file.write_text(file.read_text().replace("SUFFIX)", "SUFFIX git)"))
+    assert read_source(root).version == "23.0.0git"
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_folder_without_bindings_is_refused(tmp_path: Path, exists: bool) -> None:
+    root = tmp_path / "empty"
+    if exists:
+        root.mkdir()
+    refused(lambda: read_source(root), "input-missing")
+
+
+def test_a_tree_without_version_is_refused(tmp_path: Path) -> None:
+    root = make_source(tmp_path / "llvm-project")
+    (root / "cmake" / "Modules" / "LLVMVersion.cmake").unlink()
+    refused(lambda: read_source(root), "input-invalid", "the source tree does not contain LLVM's version")
+
+
+def test_a_line_that_is_no_requirement_is_named(tmp_path: Path) -> None:
+    root = make_source(tmp_path / "llvm-project")
+    file = root / "mlir" / "python" / "requirements.txt"
+    file.write_text(file.read_text() + "-r more.txt\n")
+    said = "the requirements of MLIR's Python bindings cannot be read"
+    error = refused(lambda: read_source(root), "input-invalid", said)
+    assert "'-r more.txt'" in error.why
+
+
+def test_every_missing_piece_of_a_tree_is_named_at_once(tmp_path: Path) -> None:
+    root = make_source(tmp_path / "llvm-project")
+    (root / "LICENSE.TXT").unlink()
+    shutil.rmtree(root / "mlir" / "test")
+    error = refused(lambda: read_source(root), "input-invalid", "an SDK can't be made with these sources")
+    assert error.why == "missing: LICENSE.TXT, mlir/test/lit.site.cfg.py.in, mlir/test/python"
