@@ -166,8 +166,9 @@ def test_python_tells_where_the_package_is(site: Path) -> None:
         assert done.stdout.strip() == str(folder.resolve())
 
 
-def test_a_module_finds_the_library_where_it_is_installed(site: Path, tmp_path: Path) -> None:
-    """From a folder within a package, by its run path; loaded in a process of its own."""
+@pytest.fixture
+def home(site: Path, tmp_path: Path) -> Path:
+    """A ``site-packages`` with an extension, too."""
     home = tmp_path / "site"
     shutil.copytree(site, home)
     passed, said = configure(tmp_path / "project", home, CMAKE_INSTALL_PREFIX=home)
@@ -175,6 +176,11 @@ def test_a_module_finds_the_library_where_it_is_installed(site: Path, tmp_path: 
     cmake, _ = cmake_and_ninja(cache_directory())
     passed, said = run(cmake, "--build", tmp_path / "project" / "build", "--target", "install")
     assert passed, said
+    return home
+
+
+def test_a_module_finds_the_library_where_it_is_installed(home: Path, tmp_path: Path) -> None:
+    """From a folder within a package, by its run path; loaded in a process of its own."""
     moved = home.rename(tmp_path / "moved")
     program = f"import ctypes; print(ctypes.CDLL({str(moved / 'example' / 'inner' / 'libnative.so')!r}).answer())"
     assert run(sys.executable, "-c", program) == (True, "42")
@@ -191,12 +197,7 @@ def imported(site: Path, release: dict[str, str] | None) -> tuple[bool, str]:
     return run(sys.executable, "-c", program)
 
 
-def test_importing_it_with_another_mlir_is_one_clear_error(site: Path, tmp_path: Path) -> None:
-    home = tmp_path / "site"
-    shutil.copytree(site, home)
-    assert configure(tmp_path / "project", home, CMAKE_INSTALL_PREFIX=home)[0]
-    cmake, _ = cmake_and_ninja(cache_directory())
-    assert run(cmake, "--build", tmp_path / "project" / "build", "--target", "install")[0]
+def test_importing_it_with_another_mlir_is_one_clear_error(home: Path) -> None:
     other = RELEASE | {"revision": "42eda7e27fa5998bc87f0be4c1705b8d0565d4b2", "tag": "snapshot-20261121.01"}
     passed, said = imported(home, other)
     assert not passed

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from mlir_release.builder.projects import mlir
 from mlir_release.builder.sdk.build_environment import Native
-from mlir_release.builder.sdk.info import Sdk, SdkInfo
 from mlir_release.builder.sdk.progress import run_step
 from mlir_release.builder.testing.lit import find_lit, run_lit
 from mlir_release.builder.tools.build_tools import cmake_and_ninja
-from mlir_release.builder.wheels.backends import BuildBackend, BuildJob
+from mlir_release.builder.wheels.backends import BuildBackend
 from mlir_release.ground.python import venv
 from mlir_release.ground.python.cpython import CPython
-from mlir_release.ground.python.platforms import Platform
 from mlir_release.ground.python.pythons import Python
 from mlir_release.ground.storage.cache import cache_directory
+from tests.build_job import make_job
 
 SECRET = "not for foreign code"
 NAMES = (
@@ -63,38 +62,20 @@ def secrets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / SECRET).touch()
 
 
-def make_job(tmp_path: Path) -> BuildJob:
-    info = SdkInfo(
-        revision="0" * 40, llvm_version="22.1.8", provider="debian", configuration="release",
-        platform=Platform("macos", "arm64"),  # whose wheels need no repair
-        code_generators=("X86",), native_code_generator="X86", binding_library="nanobind", binding_requirements=(),
-        runtime_requirements=(), minimum_python="3.10", source_epoch=1, linked=(), file_count=0, size=0, digest="x",
-    )  # fmt: skip
-    project = tmp_path / "project"
-    project.mkdir()
-    (project / "pyproject.toml").write_text(PROJECT)
-    (project / "backend.py").write_text(BACKEND)
-    return BuildJob(
-        sdk=Sdk(root=tmp_path, info=info),
-        python=Python(cpython=CPython(*sys.version_info[:2]), version="3", executable=Path(sys.executable)),
-        project=project,
-        smoke=mlir.PROJECT.smoke,
-        profile="core",
-        workdir=tmp_path,
-        cache=tmp_path / "cache",
-        log=tmp_path / "log",
-    )
-
-
 def test_a_build_backend_sees_no_secret(tmp_path: Path) -> None:
-    job = make_job(tmp_path)
+    made = make_job(tmp_path, platform="macos-arm64")  # whose wheels need no repair
+    (made.project / "pyproject.toml").write_text(PROJECT)
+    (made.project / "backend.py").write_text(BACKEND)
+    ours = Python(cpython=CPython(*sys.version_info[:2]), version="3", executable=Path(sys.executable))
+    job = replace(made, python=ours, requirements=(), dependencies=())
     environment = venv.cached(job.cache / "environments", job.python.executable, job.requirements)
-    ours = venv.VirtualEnvironment(root=Path(sys.prefix))  # has pypa/build
-    (environment.site_packages() / "ours.pth").write_text(f"{ours.site_packages()}\n")
+    tests = venv.VirtualEnvironment(root=Path(sys.prefix))  # has pypa/build
+    (environment.site_packages() / "tests.pth").write_text(f"{tests.site_packages()}\n")
+    job.sdk.root.mkdir()
     wheel, _ = BuildBackend().build(job)
     assert wheel.name == "x-1-py3-none-any.whl"
-    seen = json.loads((tmp_path / "seen.json").read_text())
-    assert seen["MLIR_RELEASE_SDK"] == str(tmp_path)
+    seen = json.loads((job.sdk.root / "seen.json").read_text())
+    assert seen["MLIR_RELEASE_SDK"] == str(job.sdk.root)
     assert not [name for name, value in seen.items() if SECRET in value]
 
 

@@ -58,15 +58,6 @@ def measure(
     return {result.name: result for result in measuring.measure(environment, wheel, folder, program, limit)}
 
 
-def stand_in(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program in valgrind's place."""
-    (folder / "bin").mkdir()
-    path = folder / "bin" / "valgrind"
-    path.write_text(f"#!/bin/sh\n{script}\n")
-    path.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{path.parent}:/usr/bin:/bin")
-
-
 @needs_valgrind
 def test_the_same_work_is_the_same_number_and_more_work_a_larger_one(
     environment: venv.VirtualEnvironment, tmp_path: Path
@@ -153,7 +144,11 @@ def test_a_valgrind_that_hangs_dies_or_lies(
     name: str,
     said: str,
 ) -> None:
-    stand_in(tmp_path, script, monkeypatch)
+    valgrind = tmp_path / "bin" / "valgrind"
+    valgrind.parent.mkdir()
+    valgrind.write_text(f"#!/bin/sh\n{script}\n")
+    valgrind.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{valgrind.parent}:/usr/bin:/bin")
     results = measure(environment, tmp_path, limit=3.0)
     assert said in results[name].message
     assert results[name].measure is None

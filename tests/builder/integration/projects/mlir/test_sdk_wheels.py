@@ -1,23 +1,33 @@
-"""What CMake says to projects that are configured against an installed ``mlir-sdk``, by a miniature one."""
+"""An installed mlir-sdk, by a miniature one: what CMake says to projects, which SDK a source finds, the suite."""
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from mlir_release.builder.projects.mlir import SDK_WHEEL, WHEEL
 from mlir_release.builder.projects.mlir.sdk_wheels import pack_all
 from mlir_release.builder.sdk.importer import import_sdk
+from mlir_release.builder.testing.report import TestOutcome
+from mlir_release.builder.testing.run import run_suites
 from mlir_release.builder.tools.build_tools import cmake_and_ninja
 from mlir_release.ground.python import venv
 from mlir_release.ground.storage.cache import cache_directory
 from tests.prefix_factory import EPOCH, make_prefix, make_source
+from tests.refusals import refused
+from tests.wheel_factory import make_wheel
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from mlir_release.builder.sdk.info import Sdk
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the miniature programs are Linux's /bin/true")
@@ -48,9 +58,13 @@ def other(sdk: Sdk, tmp_path_factory: pytest.TempPathFactory) -> venv.VirtualEnv
 
 
 @pytest.fixture(scope="module")
-def installed(sdk: Sdk, tmp_path_factory: pytest.TempPathFactory) -> venv.VirtualEnvironment:
-    root = tmp_path_factory.mktemp("installed")
-    return install(pack_all(sdk, "1", output=root / "wheels"), root / "environment")
+def wheels(sdk: Sdk, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return pack_all(sdk, "1", output=tmp_path_factory.mktemp("wheels"))
+
+
+@pytest.fixture(scope="module")
+def installed(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> venv.VirtualEnvironment:
+    return install(wheels, tmp_path_factory.mktemp("installed"))
 
 
 def install(wheels: dict[str, Path], root: Path) -> venv.VirtualEnvironment:
@@ -63,27 +77,23 @@ def packages(environment: venv.VirtualEnvironment) -> Path:
     return environment.site_packages() / "mlir_sdk" / "lib" / "cmake"
 
 
+def cmake(project: Path, settings: Mapping[str, object], **environment: str) -> tuple[bool, str]:
+    """Configure a project (again, in the same build folder); whether it went well, and what was said, in one line."""
+    program, ninja = cmake_and_ninja(cache_directory())
+    words = [f"-D{name}={value}" for name, value in {"CMAKE_MAKE_PROGRAM": ninja, **settings}.items()]
+    command: list[str | Path] = [program, "-G", "Ninja", "-S", project, "-B", project / "build", *words]
+    done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, check=False)
+    return done.returncode == 0, " ".join((done.stdout + done.stderr).split())
+
+
 def configure(
     folder: Path, lines: str, environment: venv.VirtualEnvironment, *, languages: str = "NONE", **settings: object
 ) -> tuple[bool, str]:
-    """Configure a project of ``lines`` (again, in the same build folder); whether it went well, and what was said."""
+    """Configure a project of ``lines``, which is to find the SDK of an environment."""
     folder.mkdir(exist_ok=True)
     head = f"cmake_minimum_required(VERSION 3.20)\nproject(downstream LANGUAGES {languages})\n"
     (folder / "CMakeLists.txt").write_text(head + lines, encoding="utf-8")
-    cmake, ninja = cmake_and_ninja(cache_directory())
-    settings = {"CMAKE_MAKE_PROGRAM": ninja, "MLIR_DIR": packages(environment) / "mlir"} | settings
-    command: list[str | Path] = [
-        cmake,
-        "-G",
-        "Ninja",
-        "-S",
-        folder,
-        "-B",
-        folder / "build",
-        *(f"-D{k}={v}" for k, v in settings.items()),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return done.returncode == 0, " ".join((done.stdout + done.stderr).split())
+    return cmake(folder, {"MLIR_DIR": packages(environment) / "mlir"} | settings)
 
 
 def test_a_project_finds_headers_and_libraries(installed: venv.VirtualEnvironment, tmp_path: Path) -> None:
@@ -178,6 +188,103 @@ def test_whether_the_libraries_can_be_linked_is_tried(installed: venv.VirtualEnv
     build = f"{FIND}add_executable(program {tmp_path}/main.cpp)\ntarget_link_libraries(program PRIVATE MLIRIR)\n"
     passed, said = configure(tmp_path / "real", build, installed, languages="CXX", MLIR_DIR=site / "lib/cmake/mlir")
     assert passed, said
-    cmake, _ = cmake_and_ninja(cache_directory())
-    subprocess.run([cmake, "--build", tmp_path / "real" / "build"], check=True)
+    program, _ = cmake_and_ninja(cache_directory())
+    subprocess.run([program, "--build", tmp_path / "real" / "build"], check=True)
     subprocess.run([tmp_path / "real" / "build" / "program"], check=True)
+
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the miniature programs are Linux's /bin/true")
+
+
+def test_programs_of_no_llvm_fail(sdk: Sdk, wheels: dict[str, Path], tmp_path: Path) -> None:
+    (run,) = run_suites(wheels["tools"], sdk=sdk, workdir=tmp_path)
+    assert (run.suite, run.wheel, run.passed) == ("sdk", wheels["tools"].name, False)
+    assert {result.name: result.outcome for result in run.results} == dict.fromkeys(
+        ("mlir-opt", "mlir-translate", "FileCheck", "round-trip"), TestOutcome.FAIL
+    )
+    assert "did not print '22.1.8'" in run.results[0].message
+
+
+def test_programs_that_find_nothing_fail(sdk: Sdk, wheels: dict[str, Path], tmp_path: Path) -> None:
+    """The miniature's programs always succeed, so what they find, and how much they count, looks right."""
+    (run,) = run_suites(wheels["test_tools"], sdk=sdk, workdir=tmp_path)
+    assert (run.suite, run.wheel, run.passed) == ("sdk", wheels["test_tools"].name, False)
+    failed = {result.name for result in run.results if result.outcome is TestOutcome.FAIL}
+    assert failed == {"FileCheck", "split-file"}
+
+
+def test_what_is_built_ends_with_the_first_step_that_fails(sdk: Sdk, wheels: dict[str, Path], tmp_path: Path) -> None:
+    (run,) = run_suites(wheels["sdk"], sdk=sdk, workdir=tmp_path)
+    assert [(result.name, result.outcome.good) for result in run.results] == [
+        ("tells-where", True),
+        ("generates-code", False),
+    ]
+
+
+def test_suites_and_wheels_that_do_not_fit(sdk: Sdk, wheels: dict[str, Path], tmp_path: Path) -> None:
+    for wheel, suite in ((wheels["sdk"], "smoke"), (make_wheel(tmp_path), "sdk")):
+        refused(partial(run_suites, wheel, sdk=sdk, workdir=tmp_path, suites=[suite]), "option-invalid")
+
+
+TAG, REVISION = "snapshot-20261120.02", "a" * 40
+
+PROJECT = """\
+cmake_minimum_required(VERSION 3.20)
+project(finds LANGUAGES NONE)
+set(MLIR_RELEASE_SDK "$ENV{MLIR_RELEASE_SDK}" CACHE PATH "")
+include(FIND)
+message(STATUS "found ${MLIR_RELEASE_SDK}")
+"""
+
+
+def find_sdk(folder: Path, *, site: Path | None = None, named: Path | None = None) -> str:
+    """What CMake says to a source distribution that looks for an SDK, with these packages of Python."""
+    project = folder / "project"
+    (project / "mlir").mkdir(parents=True)
+    (project / "mlir" / "_release.json").write_text(json.dumps({"tag": TAG, "revision": REVISION}))
+    find = (WHEEL / "cmake" / "MLIRReleaseFindSdk.cmake").as_posix()
+    (project / "CMakeLists.txt").write_text(PROJECT.replace("FIND", f'"{find}"'))
+    environment = {"PYTHONPATH": str(site or folder), "MLIR_RELEASE_SDK": str(named or "")}
+    return cmake(project, {"Python_EXECUTABLE": sys.executable}, **environment)[1]
+
+
+def site_with(folder: Path, revision: str) -> Path:
+    """A folder with the package ``mlir_sdk`` as it is installed."""
+    package = folder / "mlir_sdk"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_bytes((SDK_WHEEL / "mlir_sdk" / "__init__.py").read_bytes())
+    (package / "_mlir_sdk.json").write_text(json.dumps({"version": "20261120.2", "revision": revision}))
+    return folder
+
+
+def test_a_source_finds_the_installed_sdk(tmp_path: Path) -> None:
+    said = find_sdk(tmp_path, site=site_with(tmp_path / "site", REVISION))
+    assert f"found {tmp_path / 'site' / 'mlir_sdk'}" in said
+
+
+def test_a_source_without_an_sdk_says_how_to_get_it(tmp_path: Path) -> None:
+    said = find_sdk(tmp_path)
+    assert "[source-needs-sdk]" in said
+    assert "None is installed, or the build is isolated" in said
+    assert f"from the page of the release {TAG}" in said
+    assert "--no-build-isolation" in said
+    assert "--extra-index-url" not in said
+
+
+def test_a_source_says_of_a_folder_that_it_is_no_sdk(tmp_path: Path) -> None:
+    said = find_sdk(tmp_path, named=tmp_path / "nowhere")
+    assert f"There is none at '{tmp_path / 'nowhere'}'" in said
+
+
+def test_a_source_refuses_an_sdk_of_another_revision(tmp_path: Path) -> None:
+    said = find_sdk(tmp_path, site=site_with(tmp_path / "site", "b" * 40))
+    assert "[source-other-sdk]" in said
+    assert f"install the mlir-sdk of the release {TAG}" in said
+
+
+@pytest.mark.parametrize("description", ["sdk.json", "_mlir_sdk.json"])
+def test_a_source_takes_the_sdk_that_is_named(tmp_path: Path, description: str) -> None:
+    sdk = tmp_path / "sdk"
+    sdk.mkdir()
+    (sdk / description).write_text(json.dumps({"revision": REVISION, "version": "1"}))
+    assert f"found {sdk}" in find_sdk(tmp_path, named=sdk, site=site_with(tmp_path / "site", "b" * 40))
