@@ -243,11 +243,6 @@ class TestBadInput:
         assert error.what == "there are no sources of Tiny's library in this folder"
         assert error.why == "tiny/setup.py is missing"
 
-    def test_a_cached_tree_without_the_project(self, tmp_path: Path) -> None:
-        make_source(tmp_path / "sources" / f"tiny-{REVISION}-kept")
-        release = LlvmRelease(version=VERSION, commit=REVISION)
-        refused(lambda: fetch_source(release, cache=tmp_path, project="tiny"), said="no sources of Tiny's library")
-
     @pytest.mark.parametrize("words", [["import", "."], ["build", "-C", "."]])
     def test_an_unknown_project(self, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(tmp_path)

@@ -10,6 +10,7 @@ import pytest
 
 from mlir_release.builder.projects.mlir import PYTHON_SOURCES, for_sdk
 from mlir_release.builder.sdk import provision
+from mlir_release.builder.sdk.port import recipe_of
 from mlir_release.builder.sdk.provision import WITHOUT_INFLUENCE, code_digest, normalised
 
 CODE = '''"""A module."""
@@ -79,15 +80,17 @@ def test_files_of_the_project_count(tmp_path: Path) -> None:
     assert len(digests) == 3
 
 
-def test_every_module_of_the_project_that_its_recipe_uses_counts() -> None:
-    listed = {path.stem for path in for_sdk.RECIPE.code if path.suffix == ".py"}
+@pytest.mark.parametrize("project", ["mlir", "clang"])
+def test_every_module_of_the_project_that_its_recipe_uses_counts(project: str) -> None:
+    recipe = recipe_of(project)
+    listed = {path.stem for path in recipe.code if path.suffix == ".py"}
     used, waiting = {"__init__"}, ["for_sdk"]
     while waiting:
         used.add(name := waiting.pop())
-        text = (Path(for_sdk.__file__).parent / f"{name}.py").read_text(encoding="utf-8")
+        text = (recipe.project.folder / f"{name}.py").read_text(encoding="utf-8")
         for node in ast.walk(ast.parse(text)):
             module = getattr(node, "module", None) or ""
-            if not isinstance(node, ast.ImportFrom) or not module.startswith("mlir_release.builder.projects.mlir"):
+            if not isinstance(node, ast.ImportFrom) or not module.startswith(recipe.project.package):
                 continue
             parts = module.split(".")
             names = parts[4:] or [alias.name for alias in node.names if alias.name.islower()]

@@ -1,5 +1,8 @@
+"""Programs and shared libraries of an SDK: what their files say, and that they run wherever they are moved."""
+
 from __future__ import annotations
 
+import io
 import re
 import shutil
 import subprocess
@@ -9,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mlir_release.builder.sdk import programs as tools
-from mlir_release.builder.sdk.elf import read_elf
+from mlir_release.builder.sdk.elf import ElfFacts, read_elf
 from mlir_release.ground.python.platforms import SYSTEMS
 from tests.refusals import refused
 
@@ -163,3 +166,55 @@ def test_without_patchelf_it_says_where_to_get_it(
     real = shutil.which
     monkeypatch.setattr("shutil.which", lambda name, **others: None if name == "patchelf" else real(name, **others))
     refused(lambda: add_libraries(program, tmp_path), "tool-missing", "patchelf is needed to make")
+
+
+SOURCE = """
+#include <stdio.h>
+extern int other; static int *table[] = {&other, &other};
+int **f(void) { printf("x"); return table; }
+int other;
+static char zeros[100000];
+char *g(void) { return zeros; }
+"""
+
+
+def facts_of(folder: Path, *flags: str) -> ElfFacts:
+    """What a library says of itself that is linked with these flags."""
+    if shutil.which("cc") is None:
+        pytest.skip("needs a C compiler")
+    (folder / "x.c").write_text(SOURCE)
+    compile_c(folder / "x.c", folder / "libx.so.1", "-shared", "-fPIC", *flags)
+    return read_elf(io.BytesIO((folder / "libx.so.1").read_bytes()))
+
+
+def test_what_a_library_says_of_itself(tmp_path: Path) -> None:
+    facts = facts_of(tmp_path, "-Wl,-soname,libx.so", "-Wl,-rpath,$ORIGIN:/opt/x")
+    assert facts.soname == "libx.so"
+    assert facts.needed == ("libc.so.6",)
+    assert facts.runpath == ("$ORIGIN", "/opt/x")
+    assert "libc.so.6" in facts.versions
+    assert facts.has_symbol_table
+    assert not facts.packed_relocations
+    assert ".bss" not in facts.sections  # takes no bytes in the file
+    assert facts.sections[".text"] > 0
+    assert list(facts.sections.values()) == sorted(facts.sections.values(), reverse=True)
+
+
+def test_a_stripped_library(tmp_path: Path) -> None:
+    assert not facts_of(tmp_path, "-s").has_symbol_table
+
+
+def test_packed_relocations_and_their_declaration(tmp_path: Path) -> None:
+    try:
+        facts = facts_of(tmp_path, "-Wl,-z,pack-relative-relocs,--fatal-warnings")
+    except subprocess.CalledProcessError:
+        pytest.skip("this linker cannot pack relocations")
+    if not facts.packed_relocations:
+        pytest.skip("this linker ignores the flag")
+    assert facts.declares_packed_relocations
+    assert facts.glibc is not None
+    assert facts.glibc >= (2, 36)
+
+
+def test_no_elf_file() -> None:
+    refused(lambda: read_elf(io.BytesIO(b"MZ" + bytes(100))), "file-damaged")

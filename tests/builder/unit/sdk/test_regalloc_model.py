@@ -23,9 +23,9 @@ def folder(tmp_path: Path) -> Path:
     return make_model(tmp_path / "models" / "evict")
 
 
-def unfit(folder: Path, source: Path | None = None, *, id: str = "") -> ReleaseError:
+def unfit(folder: Path, source: Path | None = None) -> ReleaseError:
     """The error about a folder that can't be used, or not with those sources."""
-    return refused(lambda: ModelFolder.load(folder).check(source or folder), id)
+    return refused(lambda: ModelFolder.load(folder).check(source or folder))
 
 
 def test_what_is_compiled_is_copied(folder: Path, tmp_path: Path) -> None:

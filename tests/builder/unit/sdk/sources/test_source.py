@@ -1,7 +1,8 @@
-"""Where sources come from (the cache, git, Debian's source package), and what a tree says about itself."""
+"""Which release an LLVM is, where its sources come from, and what a tree of them says about itself."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from typing import TYPE_CHECKING
@@ -9,10 +10,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.builder.sdk.sources.debian import DebianPackages
-from mlir_release.builder.sdk.sources.releases import LlvmRelease
+from mlir_release.builder.sdk.sources.releases import (
+    LlvmRelease,
+    find_release,
+    identify_revision,
+    read_catalogue,
+    release_at,
+)
 from mlir_release.builder.sdk.sources.source import fetch_source
 from mlir_release.builder.sdk.sources.upstream import read_source
 from mlir_release.ground.git.repository import Git
+from mlir_release.ground.llvm.pin import SHA_PATTERN
 from tests.builder.pretence import have_debian, list_packages, record
 from tests.prefix_factory import REVISION, VERSION, WHOLE, make_source
 from tests.refusals import refused
@@ -20,10 +28,76 @@ from tests.refusals import refused
 if TYPE_CHECKING:
     from pathlib import Path
 
-
+KNOWN = read_catalogue()[-1]
+UNKNOWN = "a" * 40
 RELEASE = LlvmRelease(version=VERSION, commit=REVISION)
-#: A release that the catalogue does not have, and whose commit nothing tells.
-NEW = LlvmRelease(version="97.1.3")
+#: A release that came after this toolkit: the catalogue does not have it, and nothing tells its commit.
+NEW = "97.1.3"
+WITHOUT_COMMIT = LlvmRelease(version=NEW)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A git checkout of the new release, which is also an upstream that has its tag."""
+    root = make_source(tmp_path / "llvm-project", version=NEW)
+    git(root, "init", "--quiet", "--initial-branch=main")
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--message=Bump version", env={"GIT_COMMITTER_DATE": "1790000000 +0000"})
+    git(root, "tag", "-a", f"llvmorg-{NEW}", "--message=a release")
+    return root
+
+
+def git(root: Path, *arguments: str, env: dict[str, str] | None = None) -> str:
+    person = ("-c", "user.name=x", "-c", "user.email=x@example.invalid")
+    command = ["git", "-C", str(root), *person, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ | (env or {}))
+    return done.stdout.strip()
+
+
+def test_the_catalogue_is_in_order_and_names_full_commits() -> None:
+    known = read_catalogue()
+    assert [release.order for release in known] == sorted(release.order for release in known)
+    assert all(SHA_PATTERN.fullmatch(release.commit) for release in known)
+    assert all(release.epoch > 1_700_000_000 for release in known)
+
+
+def test_the_catalogue_identifies_a_release_by_its_version_or_its_commit() -> None:
+    assert identify_revision(KNOWN.version) == KNOWN
+    assert release_at(KNOWN.commit) == KNOWN
+    assert release_at(UNKNOWN) == LlvmRelease(commit=UNKNOWN)
+
+
+def test_what_is_given_wins_over_the_catalogue() -> None:
+    assert identify_revision(KNOWN.version, source_epoch=7).epoch == 7
+    found = identify_revision(KNOWN.version, UNKNOWN, 7)
+    assert (found.version, found.commit, found.epoch) == (KNOWN.version, UNKNOWN, 7)
+    assert found.sha256 == ""
+
+
+def test_a_checkout_says_its_commit_whatever_the_catalogue_has(checkout: Path) -> None:
+    head = git(checkout, "rev-parse", "HEAD")
+    assert find_release(NEW, source=checkout) == LlvmRelease(version=NEW, commit=head, epoch=1790000000)
+    assert identify_revision(NEW, source=checkout).commit == head
+    assert find_release(KNOWN.version, source=checkout).commit == head
+
+
+def test_a_release_that_is_newer_than_the_catalogue_is_found_by_upstreams_tag(checkout: Path) -> None:
+    head = git(checkout, "rev-parse", "HEAD")
+    assert find_release(NEW, upstream=str(checkout)) == LlvmRelease(version=NEW, commit=head, epoch=1790000000)
+    assert identify_revision("97.1.4", head, upstream=str(checkout)).epoch == 1790000000
+
+
+def test_no_commit_is_made_up(checkout: Path, tmp_path: Path) -> None:
+    nothing = LlvmRelease(version="97.1.4")
+    assert find_release("97.1.4") == nothing
+    assert find_release("97.1.4", source=make_source(tmp_path / "unpacked", version="97.1.4")) == nothing
+    assert find_release("97.1.4", upstream=str(checkout)) == nothing  # no such tag
+    assert find_release("97.1.4", upstream=str(tmp_path / "unreachable")) == nothing
+
+
+def test_an_unknown_version_and_an_unknown_commit_without_a_time_are_refused() -> None:
+    refused(lambda: identify_revision(NEW), "option-invalid", "the llvm-project commit of LLVM")
+    refused(lambda: identify_revision(KNOWN.version, UNKNOWN), "option-invalid", "the time of commit")
 
 
 @pytest.fixture
@@ -42,10 +116,10 @@ def pack(root: Path, archive: Path) -> None:
 
 
 def test_a_release_that_only_debian_has_is_unpacked_once_under_its_version(archive: Path, tmp_path: Path) -> None:
-    tree = fetch_source(NEW, cache=tmp_path / "cache")
+    tree = fetch_source(WITHOUT_COMMIT, cache=tmp_path / "cache")
     assert (tree.version, tree.root.name) == ("97.1.3", "llvm-97.1.3-kept")
     archive.unlink()
-    assert fetch_source(NEW, cache=tmp_path / "cache") == tree
+    assert fetch_source(WITHOUT_COMMIT, cache=tmp_path / "cache") == tree
     # Once the commit is known, too, the same tree serves.
     assert fetch_source(LlvmRelease(version="97.1.3", commit="a" * 40), cache=tmp_path / "cache") == tree
 
@@ -53,7 +127,9 @@ def test_a_release_that_only_debian_has_is_unpacked_once_under_its_version(archi
 def test_an_archive_of_another_version_is_refused(archive: Path, tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "llvm-toolchain-97_97.1.3")
     pack(make_source(tmp_path / "llvm-toolchain-97_97.1.3", version="97.1.2"), archive)
-    error = refused(lambda: fetch_source(NEW, cache=tmp_path / "cache"), "sources-unavailable", "are not available")
+    error = refused(
+        lambda: fetch_source(WITHOUT_COMMIT, cache=tmp_path / "cache"), "sources-unavailable", "are not available"
+    )
     assert "97.1.2, not 97.1.3" in error.why
     assert "git: its commit is not known" in error.why
     assert [path.name for path in (tmp_path / "cache" / "sources").iterdir()] == [".lock"]
@@ -62,13 +138,13 @@ def test_an_archive_of_another_version_is_refused(archive: Path, tmp_path: Path)
 def test_an_archive_that_lacks_pieces_is_refused_with_their_names(archive: Path, tmp_path: Path) -> None:
     (tmp_path / "llvm-toolchain-97_97.1.3" / "LICENSE.TXT").unlink()
     pack(tmp_path / "llvm-toolchain-97_97.1.3", archive)
-    error = refused(lambda: fetch_source(NEW, cache=tmp_path / "cache"), "sources-unavailable")
+    error = refused(lambda: fetch_source(WITHOUT_COMMIT, cache=tmp_path / "cache"), "sources-unavailable")
     assert "missing: LICENSE.TXT" in error.why
 
 
 def test_the_part_for_imports_does_not_serve_a_build_of_llvm(archive: Path, tmp_path: Path) -> None:
-    fetch_source(NEW, cache=tmp_path / "cache")
-    error = refused(lambda: fetch_source(NEW, cache=tmp_path / "cache", whole=True), "sources-unavailable")
+    fetch_source(WITHOUT_COMMIT, cache=tmp_path / "cache")
+    error = refused(lambda: fetch_source(WITHOUT_COMMIT, cache=tmp_path / "cache", whole=True), "sources-unavailable")
     assert "missing: lld/CMakeLists.txt" in error.why
 
 
