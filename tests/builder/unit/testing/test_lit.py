@@ -10,10 +10,12 @@ import pytest
 from mlir_release.builder.model.orders import TARGET_MINUTES
 from mlir_release.builder.testing.lit import LIMIT, RUN_LIT, fill_in, find_lit, read_results, run_lit
 from mlir_release.builder.testing.report import TestOutcome
-from mlir_release.ground.errors import VerificationError
+from tests.refusals import refused
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from mlir_release.builder.testing.report import TestResult
 
 
 def test_names_without_a_value_are_empty_or_off() -> None:
@@ -59,8 +61,12 @@ def suite(tmp_path: Path) -> Path:
     return folder
 
 
+def run_own(suite: Path, **options: Any) -> list[TestResult]:
+    return run_lit(suite, lit=find_lit(), environment=os.environ, title="own", **options)
+
+
 def test_lit_really_runs(suite: Path) -> None:
-    results = run_lit(suite, lit=find_lit(), environment=os.environ, title="own")
+    results = run_own(suite)
     assert [(result.name, result.outcome) for result in results] == [
         ("bad.txt", TestOutcome.FAIL),
         ("good.txt", TestOutcome.PASS),
@@ -69,17 +75,13 @@ def test_lit_really_runs(suite: Path) -> None:
 
 
 def test_some_tests_only_and_all_others(suite: Path) -> None:
-    def names(**filters: Any) -> list[str]:
-        results = run_lit(suite, lit=find_lit(), environment=os.environ, title="own", **filters)
-        return [result.name for result in results]
-
-    assert names(only=["good.txt"]) == ["good.txt"]
-    assert names(without=["good.txt"]) == ["bad.txt"]
+    assert [result.name for result in run_own(suite, only=["good.txt"])] == ["good.txt"]
+    assert [result.name for result in run_own(suite, without=["good.txt"])] == ["bad.txt"]
 
 
 def test_a_test_that_hangs_is_one_failure_and_the_others_run(suite: Path) -> None:
     (suite / "hangs.txt").write_text("RUN: echo begun\nRUN: sleep 600\n")
-    results = run_lit(suite, lit=find_lit(), environment=os.environ, title="own", limit=2)
+    results = run_own(suite, limit=2)
     assert [result.name for result in results] == ["bad.txt", "good.txt", "hangs.txt"]
     assert results[2].outcome is TestOutcome.FAIL
     assert "Reached timeout of 2 seconds" in results[2].message
@@ -89,10 +91,8 @@ def test_a_test_that_hangs_is_one_failure_and_the_others_run(suite: Path) -> Non
 
 def test_lit_that_stumbles(suite: Path) -> None:
     (suite / "lit.site.cfg.py").write_text("raise ValueError('broken configuration')")
-    with pytest.raises(VerificationError, match="stopped") as raised:
-        run_lit(suite, lit=find_lit(), environment=os.environ, title="own")
-    assert raised.value.id == "tests-failed"
-    assert "broken configuration" in raised.value.why
+    error = refused(lambda: run_own(suite), "tests-failed", "stopped")
+    assert "broken configuration" in error.why
 
 
 def test_an_interpreter_runs_lit_where_there_is_no_script() -> None:

@@ -45,10 +45,6 @@ def test_the_json_has_the_agreed_form(tmp_path: Path) -> None:
     assert list(tmp_path.glob("*.json")) == [path]
 
 
-def test_a_folder_that_is_not_there_is_made(tmp_path: Path) -> None:
-    assert report(*GOOD).write(tmp_path / "reports").parent == tmp_path / "reports"
-
-
 def test_failures_and_unexpected_passes_fail() -> None:
     for outcome in (TestOutcome.FAIL, TestOutcome.UNEXPECTED_PASS):
         bad = report(*GOOD, result("python/d.py", outcome, "said"))

@@ -46,10 +46,9 @@ def test_the_first_build_is_judged_by_its_own_pace() -> None:
     pace = Pace(clock=clock)
     build(clock, pace, steps=100, seconds=100, until=50)
     assert pace.text() == "50 of 100 steps, about 25 s left"  # the slow half is still unknown
-    build_on = [f"[{done}/100] Linking" for done in range(51, 101)]
-    for line in build_on:
+    for done in range(51, 101):
         clock.now += 1.5
-        pace.feed(line)
+        pace.feed(f"[{done}/100] Linking")
     assert pace.text() == "100 of 100 steps"  # packing follows, and nothing says how long
 
 

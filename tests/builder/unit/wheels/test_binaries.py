@@ -17,7 +17,6 @@ LIBSYSTEM, LIBCXX = "/usr/lib/libSystem.B.dylib", "/usr/lib/libc++.1.dylib"
 C_API = "mlir/_mlir_libs/libMLIRPythonCAPI.dylib"
 MODULE = "mlir/_mlir_libs/_mlir.cpython-312-darwin.so"
 
-
 OUTSIDE, UNTRUE = "needs-outside-library", "platform-tag-untrue"
 
 

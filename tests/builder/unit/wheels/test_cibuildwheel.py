@@ -10,13 +10,16 @@ import pytest
 from mlir_release.builder.tools.build_tools import BUILD_TOOLS
 from mlir_release.builder.tools.containers import Engine, image_name
 from mlir_release.builder.wheels.cibuildwheel import LOCKED, configuration, container_cpu, fetch_wheelhouse, identifier
-from mlir_release.ground.errors import MachineError
 from tests.build_job import make_job
 from tests.fake_pip import fake_pip  # noqa: F401
+from tests.refusals import refused
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from cibuildwheel.options import BuildOptions
+
+    from mlir_release.builder.wheels.backends import BuildJob
     from tests.fake_pip import FakePip
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="containers build wheels for Linux")
@@ -45,17 +48,22 @@ def test_the_configuration_of_a_container(tmp_path: Path) -> None:
     assert "smoke.py core {} && python" in settings["test-command"]
 
 
-@pytest.mark.parametrize("platform", ["macos-arm64", "windows-amd64"])
-def test_a_build_without_a_container_installs_its_tools_by_hash(tmp_path: Path, platform: str) -> None:
+def options_of(job: BuildJob, system: str, engine: Engine | None = None, image: str = "") -> BuildOptions:
+    """What cibuildwheel itself makes of the configuration."""
     from cibuildwheel.options import CommandLineArguments, Options
 
-    made = replace(make_job(tmp_path, platform=platform), requirements=(*BUILD_TOOLS, "nanobind==99.0"))
-    config = tmp_path / "cibuildwheel.toml"
-    config.write_text(configuration(made, None, "", tmp_path / "house"))
+    config = job.workdir / "cibuildwheel.toml"
+    config.write_text(configuration(job, engine, image, job.workdir / "house"))
     arguments = CommandLineArguments.defaults()
-    arguments.package_dir, arguments.config_file, arguments.only = made.project, str(config), identifier(made)
-    options = Options(platform=platform.partition("-")[0], command_line_arguments=arguments, env={})  # type: ignore[arg-type]
-    build = options.build_options(identifier(made))
+    arguments.package_dir, arguments.config_file, arguments.only = job.project, str(config), identifier(job)
+    options = Options(platform=system, command_line_arguments=arguments, env={})  # type: ignore[arg-type]
+    return options.build_options(identifier(job))
+
+
+@pytest.mark.parametrize("platform", ["macos-arm64", "windows-amd64"])
+def test_a_build_without_a_container_installs_its_tools_by_hash(tmp_path: Path, platform: str) -> None:
+    made = replace(make_job(tmp_path, platform=platform), requirements=(*BUILD_TOOLS, "nanobind==99.0"))
+    build = options_of(made, platform.partition("-")[0])
     assert build.before_build is not None
     assert f'pip install --require-hashes --no-deps -r "{tmp_path.as_posix()}/builds.txt"' in build.before_build
     assert 'pip install "nanobind==99.0"' in build.before_build  # not locked, and so named
@@ -63,19 +71,8 @@ def test_a_build_without_a_container_installs_its_tools_by_hash(tmp_path: Path, 
 
 
 def test_cibuildwheel_itself_accepts_the_configuration(tmp_path: Path) -> None:
-    from cibuildwheel.options import CommandLineArguments, Options
-
     made = replace(make_job(tmp_path), known=("context_left_entered", "dialect*"))
-    config = tmp_path / "cibuildwheel.toml"
-    config.write_text(
-        configuration(made, Engine(name="podman"), image_name("x86_64", environment={}), tmp_path / "house")
-    )
-    arguments = CommandLineArguments.defaults()
-    arguments.package_dir = made.project
-    arguments.config_file = str(config)
-    arguments.only = identifier(made)
-    options = Options(platform="linux", command_line_arguments=arguments, env={})
-    build = options.build_options(identifier(made))
+    build = options_of(made, "linux", Engine(name="podman"), image_name("x86_64", environment={}))
     assert build.build_frontend.name == "build"
     assert list(build.build_frontend.args) == ["--no-isolation"]
     assert build.container_engine.name == "podman"
@@ -83,9 +80,8 @@ def test_cibuildwheel_itself_accepts_the_configuration(tmp_path: Path) -> None:
     assert build.manylinux_images is not None
     assert "manylinux_2_28" in build.manylinux_images["x86_64"]
     assert build.test_command is not None
-    assert build.test_command.startswith(
-        'python -I {project}/smoke.py core {} "context_left_entered" "dialect*" && python'
-    )
+    smoke = 'python -I {project}/smoke.py core {} "context_left_entered" "dialect*"'
+    assert build.test_command.startswith(f"{smoke} && python")
 
 
 @pytest.mark.parametrize(
@@ -132,7 +128,7 @@ def test_the_wheelhouse_is_fetched_once_for_each_set_of_requirements(tmp_path: P
 
 def test_a_wheelhouse_that_cannot_be_fetched(tmp_path: Path, pip: FakePip) -> None:
     pip.answer(stderr="no matching distribution", code=1)
-    with pytest.raises(MachineError) as raised:
-        fetch_wheelhouse(make_job(tmp_path), tmp_path / "house" / "cp312")
-    assert (raised.value.id, raised.value.why) == ("network-failed", "no matching distribution")
-    assert not (tmp_path / "house" / "cp312" / "requirements.json").exists()
+    house = tmp_path / "house" / "cp312"
+    error = refused(lambda: fetch_wheelhouse(make_job(tmp_path), house), "network-failed")
+    assert error.why == "no matching distribution"
+    assert not (house / "requirements.json").exists()

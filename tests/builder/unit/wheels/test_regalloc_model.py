@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec import structs, to_builtins
 
-from mlir_release.builder.model.regalloc_model import ADVISOR
+from mlir_release.builder.model.regalloc_model import ADVISOR, MODEL
 from mlir_release.builder.sdk.info import Sdk, SdkInfo
 from mlir_release.builder.sdk.regalloc_model import ModelFolder
 from mlir_release.builder.wheels.build import key
@@ -55,10 +55,7 @@ def defines(project: Path) -> dict[str, Any]:
 def test_the_project_has_the_model_and_the_advisor_and_says_so(learned: WheelRequest, tmp_path: Path) -> None:
     project = stage(learned, tmp_path / "project")
     assert (project / "upstream" / ADVISOR).is_file()
-    assert sorted(path.name for path in (project / "regalloc").iterdir()) == [
-        "RegAllocEvictModel.cpp",
-        "RegAllocEvictModel.h",
-    ]
+    assert {path.name for path in (project / "regalloc").iterdir()} == {f"{MODEL}.cpp", f"{MODEL}.h"}
     assert defines(project)["MLIR_RELEASE_REGALLOC_MODEL"] == INSIDE.policy
     assert json.loads((project / "mlir" / "_release.json").read_text())["regalloc_model"] == to_builtins(INSIDE)
     assert INSIDE.policy in (project / "sboms" / "mlir.cdx.json").read_text()
@@ -92,19 +89,13 @@ def test_a_target_names_its_model_by_its_path_in_the_repository(sdk: Sdk, tmp_pa
     make_model(tmp_path / "models" / "evict")
     assert WheelRequest.of_order(target.order(), sdk, tmp_path).regalloc_model == INSIDE
     make_model(tmp_path / "old" / "models" / "evict", features=("mask",))
-    refused(
-        lambda: WheelRequest.of_order(target.order(), sdk, tmp_path / "old"),
-        "model-unsuitable",
-        ", and this LLVM's advisor gives other features",
-    )
+    said = ", and this LLVM's advisor gives other features"
+    refused(lambda: WheelRequest.of_order(target.order(), sdk, tmp_path / "old"), "model-unsuitable", said)
 
 
 def test_a_release_wants_a_model_that_won_and_a_local_build_does_not(learned: WheelRequest) -> None:
-    refused(
-        lambda: replace(learned, tag="snapshot-20261120.02"),
-        "model-unsuitable",
-        "no evaluation shows that the model is better than LLVM's heuristic, so no release may have it",
-    )
+    said = "no evaluation shows that the model is better than LLVM's heuristic, so no release may have it"
+    refused(lambda: replace(learned, tag="snapshot-20261120.02"), "model-unsuitable", said)
 
 
 def test_the_manifests_row_names_it(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ast
 import json
 import shutil
 import subprocess
@@ -61,18 +62,14 @@ def test_the_project_is_filled_in(sdk: Sdk, tmp_path: Path) -> None:
     assert project["project"]["version"] == "20261120.2"
     assert project["project"]["entry-points"] == {"cmake.prefix": {"mlir": "mlir._extension"}}
     assert project["project"]["requires-python"] == ">=3.10"
-    assert project["build-system"]["requires"][1:] == [
-        "nanobind~=2.9.0",
-        "typing_extensions>=4.12.2",
-        "pyelftools>=0.31",
-    ]
+    assert "numpy<=2.1.2,>=1.19.5" in project["project"]["dependencies"]
+    requires = project["build-system"]["requires"]
+    assert requires[1:] == ["nanobind~=2.9.0", "typing_extensions>=4.12.2", "pyelftools>=0.31"]
     settings = project["tool"]["scikit-build"]
     assert settings["env"] == {"SOURCE_DATE_EPOCH": str(EPOCH)}
     assert settings["install"]["components"] == ["mlir_package"]
-    assert settings["cmake"]["define"] == {
-        "MLIR_RELEASE_SDK": {"env": "MLIR_RELEASE_SDK"},
-        "MLIR_RELEASE_PROFILE": "host",
-    }
+    defined = settings["cmake"]["define"]
+    assert defined == {"MLIR_RELEASE_SDK": {"env": "MLIR_RELEASE_SDK"}, "MLIR_RELEASE_PROFILE": "host"}
 
 
 def test_a_wheel_for_the_stable_abi_says_which_cpythons_it_was_tested_on(sdk: Sdk, tmp_path: Path) -> None:
@@ -172,9 +169,8 @@ def test_the_same_request_gives_the_same_files(sdk: Sdk, tmp_path: Path) -> None
 def test_no_path_of_this_machine_is_in_the_project(sdk: Sdk, tmp_path: Path) -> None:
     folder = stage(request(sdk), tmp_path / "project")
     paths = [str(sdk.root.parent).encode(), str(tmp_path).encode()]
-    assert not [
-        file for file in folder.rglob("*") if file.is_file() and any(path in file.read_bytes() for path in paths)
-    ]
+    files = [file for file in folder.rglob("*") if file.is_file()]
+    assert not [file for file in files if any(path in file.read_bytes() for path in paths)]
 
 
 def test_staging_again_keeps_the_build_folder_and_nothing_else(sdk: Sdk, tmp_path: Path) -> None:
@@ -226,11 +222,6 @@ def test_a_wheel_is_made_of_the_build_part_alone(sdk: Sdk, tmp_path: Path) -> No
     refused(lambda: stage(request(part, test_addon=True), tmp_path / "addon"), "input-missing")
 
 
-def test_an_sdk_of_another_revision_is_refused(sdk: Sdk) -> None:
-    error = refused(lambda: request(sdk, revision="a" * 40), "sdk-mismatch")
-    assert REVISION in error.why
-
-
 @pytest.mark.parametrize(
     ("requirement", "pinned"),
     [
@@ -246,12 +237,6 @@ def test_the_binding_library_is_what_upstream_tested(requirement: str, pinned: s
 
 def test_no_binding_library_is_an_error() -> None:
     refused(lambda: pin_binding_library(("numpy>=1",)), "revision-unsuitable")
-
-
-def test_the_wheel_requires_what_upstream_does(sdk: Sdk, tmp_path: Path) -> None:
-    project = stage(request(sdk), tmp_path / "project")
-    assert "numpy<=2.1.2,>=1.19.5" in read_project(project)["project"]["dependencies"]
-    assert "relaxed" not in json.loads((project / "mlir" / "_release.json").read_text())
 
 
 def test_an_override_is_in_the_metadata_and_recorded(sdk: Sdk, tmp_path: Path) -> None:
@@ -358,10 +343,6 @@ class TestReleaseModule:
 
 def test_the_files_for_old_pythons_compile_there() -> None:
     """The package's own files must run on the oldest CPython that any supported revision has: 3.9."""
-    import ast
-
-    from mlir_release.builder.projects.mlir import WHEEL
-
     files = [*sorted((WHEEL / "mlir").rglob("*.py")), Path(installed.__file__)]
     assert len(files) == 5
     for file in files:
