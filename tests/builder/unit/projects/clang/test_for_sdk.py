@@ -11,7 +11,6 @@ from mlir_release.builder.projects.clang.closure import is_experimental, librari
 from mlir_release.builder.sdk.components import SdkSpec, cmake_settings, components
 from mlir_release.builder.sdk.importer import import_sdk
 from mlir_release.builder.sdk.parts import BUILD, TOOLS
-from mlir_release.builder.sdk.port import recipe_of
 from mlir_release.builder.sdk.sources.upstream import read_source
 from mlir_release.ground.python.platforms import SYSTEMS
 from tests.prefix_factory import EPOCH, REVISION, make_archive, make_prefix
@@ -203,8 +202,3 @@ def test_a_build_from_source_makes_libclangs_libraries_and_nothing_else(source: 
     assert settings["LLVM_ENABLE_PROJECTS"] == "clang"
     assert settings["LLVM_TARGETS_TO_BUILD"] == "all"
     assert not [name for name in settings if name.startswith("MLIR")]
-
-
-def test_each_file_that_decides_makes_cached_sdks_stale() -> None:
-    assert {path.name for path in recipe_of("clang").code} == {"__init__.py", "closure.py", "for_sdk.py"}
-    assert all(path.is_file() for path in recipe_of("clang").code)

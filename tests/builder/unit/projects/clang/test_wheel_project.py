@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="reads an ELF file"),
-    pytest.mark.skipif(
-        not all(map(shutil.which, ("c++", "cmake", "ninja", "nm"))), reason="needs a compiler and CMake"
-    ),
+    pytest.mark.skipif(not all(map(shutil.which, ("c++", "cmake", "ninja", "nm"))), reason="needs CMake and its tools"),
 ]
 
 CINDEX = """from __future__ import annotations
@@ -85,13 +83,7 @@ static Path operator+(std::string a, const char *b) { return {a.append(b)}; }
 
 MAP = "LLVM_13 { global: clang_program; clang_answer; clang_index; clang_only_on_macos; local: *; };\n"
 
-TARGETS = "\n".join(
-    [
-        "// LLVM_TARGET(Wrong)",
-        "LLVM_TARGET(X86)",
-        "LLVM_TARGET(ARM)",
-    ]
-)
+TARGETS = "// LLVM_TARGET(Wrong)\nLLVM_TARGET(X86)\nLLVM_TARGET(ARM)"
 
 PARTS = ("TargetInfo", "Target", "TargetMC", "AsmPrinter", "AsmParser")
 
@@ -119,14 +111,18 @@ def sdk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     compile_archive(root / "lib/libLLVMTargets.a", members)
     declared = "\n".join(f'extern "C" void LLVMInitialize{name}();' for name in initializers)
     called = "".join(f"LLVMInitialize{name}();" for name in initializers)
-    for name, text in {
+    targets = f"{declared}\nstatic void initialize() {{{called}}}\n#if 0\n{TARGETS}\n#endif\n"
+    files = {
         "include/clang/AST.h": "namespace clang { int answer(); }\n",
-        "include/llvm/Config/Targets.def": (
-            f"{declared}\nstatic void initialize() {{{called}}}\n#if 0\n{TARGETS}\n#endif\n"
-        ),
+        "include/llvm/Config/Targets.def": targets,
         "lib/clang/22/include/stddef.h": "// stddef\n",
         "lib/clang/22/include/ppc_wrappers/mmintrin.h": "// wrapper\n",
-    }.items():
+    }
+    return write(root, files)
+
+
+def write(root: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
     return root
@@ -134,17 +130,15 @@ def sdk(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def stage(root: Path) -> Path:
     shutil.copytree(PROJECT.folder / "wheel", root)
-    for name, text in {
+    files = {
         "upstream/clang/bindings/python/clang/__init__.py": "",
         "upstream/clang/bindings/python/clang/cindex.py": CINDEX,
         "upstream/clang/tools/libclang/CIndex.cpp": CINDEX_CPP,
         "upstream/clang/tools/libclang/CIndexer.h": "",
         "upstream/clang/tools/libclang/libclang.map": MAP,
         "clang/_release.json": "{}",
-    }.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text)
-    return root
+    }
+    return write(root, files)
 
 
 @pytest.fixture
@@ -164,16 +158,8 @@ def package(tmp_path_factory: pytest.TempPathFactory, sdk: Path) -> Path:
 
 
 def configure(project: Path, sdk: Path) -> subprocess.CompletedProcess[str]:
-    command: list[str | Path] = [
-        "cmake",
-        "-G",
-        "Ninja",
-        "-S",
-        project,
-        "-B",
-        project / "build",
-        f"-DMLIR_RELEASE_SDK={sdk}",
-    ]
+    folders = ("-S", project, "-B", project / "build")
+    command: list[str | Path] = ["cmake", "-G", "Ninja", *folders, f"-DMLIR_RELEASE_SDK={sdk}"]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
@@ -231,10 +217,8 @@ def test_the_driver_is_told_the_place_of_the_library(package: Path) -> None:
 
 def test_only_the_c_api_is_exported_and_no_code_generator_is_linked(package: Path) -> None:
     library = package / "lib/libclang.so"
-    exported = subprocess.run(
-        ["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True
-    ).stdout
-    assert set(re.findall(r" T (\w+)", exported)) == {"clang_program", "clang_answer", "clang_index"}
+    names = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True).stdout
+    assert set(re.findall(r" T (\w+)", names)) == {"clang_program", "clang_answer", "clang_index"}
     symbols = subprocess.run(["nm", library], capture_output=True, text=True, check=True).stdout
     linked = set(re.findall(r" real_(\w+)", symbols))
     assert linked == {"ARMTargetInfo", "X86TargetInfo", "X86TargetMC", "X86AsmParser"}

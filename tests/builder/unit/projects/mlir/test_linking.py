@@ -18,7 +18,6 @@ from tests.regalloc_factory import add_advisor, make_model
 if TYPE_CHECKING:
     from pathlib import Path
 
-
 pytestmark = [
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="ELF only"),
     pytest.mark.skipif(not all(map(shutil.which, ("cc", "c++", "cmake"))), reason="needs a compiler and CMake"),
@@ -103,7 +102,7 @@ def of_code_generators(tmp_path: Path) -> Path:
 
 def configure(project: Path, **settings: str) -> subprocess.CompletedProcess[str]:
     words = [f"-DMLIR_RELEASE_{name}={value}" for name, value in settings.items()]
-    command = ["cmake", "-S", project, "-B", project / "build", *words]
+    command: list[str | Path] = ["cmake", "-S", project, "-B", project / "build", *words]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
@@ -205,7 +204,7 @@ def make_library(folder: Path, name: str, *needs: Path) -> Path:
 
 
 def check(folder: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, WHEEL / "cmake" / "check_needed.py", folder]
+    command: list[str | Path] = [sys.executable, WHEEL / "cmake" / "check_needed.py", folder]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 

@@ -5,24 +5,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.builder.projects.mlir.suites.lit_site import LitSetup, write_site_configuration
-from mlir_release.builder.sdk.info import Sdk, SdkInfo
-from mlir_release.ground.python.platforms import Platform
+from tests.build_job import make_job
 from tests.refusals import refused
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from mlir_release.builder.sdk.info import Sdk
+
 
 @pytest.fixture
 def sdk(tmp_path: Path) -> Sdk:
-    info = SdkInfo(
-        revision="0" * 40, llvm_version="22.1.8", provider="debian", configuration="release",
-        platform=Platform("linux", "x86_64"),
-        code_generators=("X86", "NVPTX"), native_code_generator="X86", binding_library="nanobind",
-        binding_requirements=(), runtime_requirements=(), minimum_python="3.10", source_epoch=1, linked=(),
-        file_count=0, size=0, digest="sha256:0",
-    )  # fmt: skip
-    sdk = Sdk(root=tmp_path / "sdk", info=info)
+    sdk = make_job(tmp_path).sdk
     (sdk.source / "test").mkdir(parents=True)
     return sdk
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import subprocess
 import sys
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.builder.projects.mlir.llvm_config import NAME, STARTER, add_llvm_config
-from mlir_release.builder.sdk.parts import BUILD
 from mlir_release.ground.python.platforms import Platform
 
 if TYPE_CHECKING:
@@ -32,12 +30,16 @@ set(MLIR_SDK_CXX_STANDARD 20)
 def sdk(imported: Sdk, tmp_path: Path) -> Sdk:
     """Moved after it was made, to a place with a blank in its name."""
     moved = imported.copy_to(tmp_path / "my sdk")
-    config(moved).write_text(config(moved).read_text(encoding="utf-8") + SETTINGS, encoding="utf-8")
+    configure(moved, SETTINGS)
     return moved
 
 
 def config(sdk: Sdk) -> Path:
     return sdk.cmake_dir / "llvm" / "LLVMConfig.cmake"
+
+
+def configure(sdk: Sdk, more: str) -> None:
+    config(sdk).write_text(config(sdk).read_text(encoding="utf-8") + more, encoding="utf-8")
 
 
 def run(sdk: Sdk, *words: str) -> subprocess.CompletedProcess[str]:
@@ -59,13 +61,10 @@ def refuse(sdk: Sdk, *words: str) -> str:
     return " ".join(done.stderr.split())
 
 
-@pytest.mark.parametrize(
-    ("option", "folder"),
-    [("--prefix", ""), ("--obj-root", ""), ("--bindir", "bin"), ("--includedir", "include"), ("--libdir", "lib"),
-     ("--cmakedir", "lib/cmake/llvm")],
-)  # fmt: skip
-def test_folders_are_those_where_the_sdk_is_now(sdk: Sdk, option: str, folder: str) -> None:
-    assert ask(sdk, option) == str(sdk.root / folder)
+def test_folders_are_those_where_the_sdk_is_now(sdk: Sdk) -> None:
+    folders = {"--prefix": "", "--obj-root": "", "--bindir": "bin", "--includedir": "include", "--libdir": "lib"}
+    for option, folder in {**folders, "--cmakedir": "lib/cmake/llvm"}.items():
+        assert ask(sdk, option) == str(sdk.root / folder)
 
 
 @pytest.mark.parametrize(
@@ -87,9 +86,7 @@ def test_flags_are_those_that_llvms_headers_need(sdk: Sdk) -> None:
 
 
 def test_other_builds_have_other_flags(sdk: Sdk) -> None:
-    text = config(sdk).read_text(encoding="utf-8")
-    more = "set(LLVM_ENABLE_RTTI OFF)\nset(LLVM_ENABLE_EH ON)\nset(LLVM_ENABLE_ASSERTIONS TRUE)\n"
-    config(sdk).write_text(text + more, encoding="utf-8")
+    configure(sdk, "set(LLVM_ENABLE_RTTI OFF)\nset(LLVM_ENABLE_EH ON)\nset(LLVM_ENABLE_ASSERTIONS TRUE)\n")
     assert ask(sdk, "--has-rtti", "--assertion-mode") == "NO\nON"
     assert ask(sdk, "--cxxflags").split()[-1] == "-fno-rtti"
 
@@ -120,9 +117,8 @@ def test_several_options_are_answered_in_one_go_libraries_last(sdk: Sdk) -> None
 def test_a_shell_takes_quoted_paths_as_one_word(sdk: Sdk) -> None:
     assert f"-I{sdk.root}/include" in shlex.split(ask(sdk, "--quote-paths", "--cflags"))
     assert shlex.split(ask(sdk, "--quote-paths", "--ldflags")) == [f"-L{sdk.root}/lib"]
-    assert shlex.split(ask(sdk, "--quote-paths", "--libfiles", "demangle")) == [
-        str(sdk.libraries / "libLLVMDemangle.a")
-    ]
+    library = str(sdk.libraries / "libLLVMDemangle.a")
+    assert shlex.split(ask(sdk, "--quote-paths", "--libfiles", "demangle")) == [library]
 
 
 def test_a_path_without_blanks_is_not_quoted(imported: Sdk) -> None:
@@ -173,9 +169,7 @@ def test_a_program_outside_an_sdk_says_so(sdk: Sdk) -> None:
 
 
 def test_microsofts_linker_gets_paths_and_names_of_its_own(sdk: Sdk) -> None:
-    text = config(sdk).read_text(encoding="utf-8")
-    more = 'set(LLVM_HOST_TRIPLE "x86_64-pc-windows-msvc")\nset(LLVM_ENABLE_RTTI OFF)\n'
-    config(sdk).write_text(text + more, encoding="utf-8")
+    configure(sdk, 'set(LLVM_HOST_TRIPLE "x86_64-pc-windows-msvc")\nset(LLVM_ENABLE_RTTI OFF)\n')
     exports = sdk.cmake_dir / "llvm" / "LLVMExports.cmake"
     exports.write_text(exports.read_text(encoding="utf-8").replace("rt;dl;m;", "psapi;ole32;"), encoding="utf-8")
     assert ask(sdk, "--cxxflags").split()[-5:] == [
@@ -184,11 +178,6 @@ def test_microsofts_linker_gets_paths_and_names_of_its_own(sdk: Sdk) -> None:
     assert ask(sdk, "--ldflags") == f"-LIBPATH:{sdk.root}/lib"
     assert ask(sdk, "--libs", "demangle") == f"{sdk.libraries}/libLLVMDemangle.a"
     assert ask(sdk, "--system-libs").split()[:2] == ["psapi.lib", "ole32.lib"]
-
-
-def test_builds_alone_have_it(imported: Sdk) -> None:
-    assert f"bin/{NAME}" in imported.listed(BUILD)
-    assert os.access(imported.tools / NAME, os.X_OK)
 
 
 def test_windows_gets_a_starter_and_others_do_not(imported: Sdk, tmp_path: Path) -> None:

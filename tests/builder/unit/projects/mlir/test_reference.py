@@ -77,12 +77,8 @@ def test_passes_and_operations_are_written_down(tmp_path: Path) -> None:
     assert "note: mlir-tblgen can't describe" in done.stdout
     assert "no such file" in done.stdout
     addi, nop, canonicalize, cse = json.loads(output.read_text())["entries"]
-    assert addi == {
-        "kind": "operation",
-        "group": "arith",
-        "name": "arith.addi",
-        "summary": "Integer addition operation",
-    }  # its Python module has the rest
+    summary = "Integer addition operation"  # its Python module has the rest
+    assert addi == {"kind": "operation", "group": "arith", "name": "arith.addi", "summary": summary}
     assert (nop["group"], nop["text"]) == ("bare", "### Of its own\n\nNothing.")
     assert (canonicalize["group"], canonicalize["summary"]) == ("General", "Canonicalize operations")
     assert canonicalize["text"].startswith("It folds.\n\n#### Options")

@@ -41,8 +41,7 @@ def sdk(tmp_path_factory: pytest.TempPathFactory) -> Sdk:
     for package, exports, names in (("llvm", "LLVMExports", LIBRARIES), ("mlir", "MLIRTargets", TEST_LIBRARIES)):
         declared = "".join(f"add_library({name} STATIC IMPORTED)\n" for name in names)
         if package == "mlir":
-            links = 'set_target_properties(MLIRUsesTests PROPERTIES INTERFACE_LINK_LIBRARIES "MLIRTestDialect")\n'
-            declared += links
+            declared += 'set_target_properties(MLIRUsesTests PROPERTIES INTERFACE_LINK_LIBRARIES "MLIRTestDialect")\n'
             declared += f"add_library({CALLER} STATIC IMPORTED)\n"
             declared += f'set_target_properties({CALLER} PROPERTIES INTERFACE_LINK_LIBRARIES "MLIRSupport")\n'
             names = (*names, CALLER)

@@ -45,6 +45,10 @@ def members(wheel: Path) -> dict[str, zipfile.ZipInfo]:
         return {info.filename: info for info in archive.infolist()}
 
 
+def modes(wheel: Path) -> dict[str, int]:
+    return {name: info.external_attr >> 16 & 0o777 for name, info in members(wheel).items()}
+
+
 def text(wheel: Path, name: str) -> str:
     with zipfile.ZipFile(wheel) as archive:
         return archive.read(name).decode()
@@ -71,17 +75,16 @@ def test_the_first_has_what_builds_need_and_no_more(wheels: dict[str, Path]) -> 
 
 
 def test_programs_are_executable_and_other_files_are_not(wheels: dict[str, Path]) -> None:
-    modes = {name: info.external_attr >> 16 & 0o777 for path in wheels.values() for name, info in members(path).items()}
-    assert modes["mlir_sdk/bin/mlir-tblgen"] == 0o755
-    assert modes[f"mlir_sdk_tools-{VERSION}.data/scripts/mlir-opt"] == 0o755
-    assert modes["mlir_sdk/lib/libMLIRIR.a"] == 0o644
+    sdk, tools = modes(wheels["sdk"]), modes(wheels["tools"])
+    assert sdk["mlir_sdk/bin/mlir-tblgen"] == sdk["mlir_sdk/bin/llvm-config"] == 0o755
+    assert tools[f"mlir_sdk_tools-{VERSION}.data/scripts/mlir-opt"] == 0o755
+    assert sdk["mlir_sdk/lib/libMLIRIR.a"] == 0o644
 
 
 def test_the_third_has_the_programs_of_tests_alone(wheels: dict[str, Path]) -> None:
     """The miniature has no split-file."""
     folder = f"mlir_test_tools-{VERSION}.data/scripts"
-    modes = {name: info.external_attr >> 16 & 0o777 for name, info in members(wheels["test_tools"]).items()}
-    programs = {name: mode for name, mode in modes.items() if ".data/" in name}
+    programs = {name: mode for name, mode in modes(wheels["test_tools"]).items() if ".data/" in name}
     assert programs == dict.fromkeys((f"{folder}/FileCheck", f"{folder}/count", f"{folder}/not"), 0o755)
     assert "Requires-Dist" not in text(wheels["test_tools"], f"mlir_test_tools-{VERSION}.dist-info/METADATA")
 
@@ -90,15 +93,10 @@ def test_llvm_config_is_with_what_builds_need(wheels: dict[str, Path]) -> None:
     for path, has in zip(wheels.values(), (True, False, False), strict=True):
         names = members(path)
         assert ("mlir_sdk/bin/llvm-config" in names, any("llvm-config" in name for name in names)) == (has, has)
-    assert members(wheels["sdk"])["mlir_sdk/bin/llvm-config"].external_attr >> 16 & 0o777 == 0o755
 
 
-@pytest.mark.parametrize("installer", ["pip", "uv"])
-def test_llvm_config_on_path_is_that_of_the_sdk(
-    environments: dict[str, venv.VirtualEnvironment], installer: str
-) -> None:
+def test_llvm_config_on_path_is_that_of_the_sdk(environment: venv.VirtualEnvironment) -> None:
     """So is the one where Cargo's mlir-sys looks for it, in the prefix."""
-    environment = environments[installer]
     root = (environment.site_packages() / "mlir_sdk").resolve()
     for program in (environment.scripts / "llvm-config", root / "bin" / "llvm-config"):
         done = subprocess.run([program, "--prefix", "--version"], capture_output=True, text=True, check=True)
@@ -110,11 +108,8 @@ def test_llvm_config_on_path_is_that_of_the_sdk(
 def test_the_programs_of_tests_alone_run(wheels: dict[str, Path], tmp_path: Path) -> None:
     alone = venv.create(tmp_path / "environment", Path(sys.executable))
     alone.install("--no-index", wheels["test_tools"])
-    assert {path.name for path in alone.scripts.iterdir()} & {"FileCheck", "count", "not", "mlir-opt"} == {
-        "FileCheck",
-        "count",
-        "not",
-    }
+    programs = {path.name for path in alone.scripts.iterdir()}
+    assert programs & {"FileCheck", "count", "not", "mlir-opt"} == {"FileCheck", "count", "not"}
     subprocess.run([alone.scripts / "FileCheck"], check=True)
 
 
@@ -141,26 +136,21 @@ def environments(
     root = tmp_path_factory.mktemp("environments")
     made = {name: venv.create(root / name, Path(sys.executable)) for name in ("pip", "uv")}
     made["pip"].install("--no-index", *wheels.values())
-    command: list[str | Path] = [
-        Path(sys.executable).with_name("uv"),
-        "pip",
-        "install",
-        "--no-index",
-        "--offline",
-        "--no-cache",
-        "--python",
-        made["uv"].python,
-        *wheels.values(),
-    ]
+    uv, options = Path(sys.executable).with_name("uv"), ("--no-index", "--offline", "--no-cache")
+    command: list[str | Path] = [uv, "pip", "install", *options, "--python", made["uv"].python, *wheels.values()]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return made
 
 
-@pytest.mark.parametrize("installer", ["pip", "uv"])
-def test_an_installed_sdk_tells_where_it_is(environments: dict[str, venv.VirtualEnvironment], installer: str) -> None:
-    environment = environments[installer]
+@pytest.fixture(params=["pip", "uv"])
+def environment(
+    environments: dict[str, venv.VirtualEnvironment], request: pytest.FixtureRequest
+) -> venv.VirtualEnvironment:
+    return environments[request.param]
 
+
+def test_an_installed_sdk_tells_where_it_is(environment: venv.VirtualEnvironment) -> None:
     def ask(*words: str) -> str:
         command: list[str | Path] = [environment.python, "-I", "-m", "mlir_sdk", *words]
         printed: str = subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -175,14 +165,10 @@ def test_an_installed_sdk_tells_where_it_is(environments: dict[str, venv.Virtual
     assert os.access(root / "bin" / "mlir-tblgen", os.X_OK)
 
 
-@pytest.mark.parametrize("installer", ["pip", "uv"])
-def test_installed_programs_run_also_by_their_second_names(
-    environments: dict[str, venv.VirtualEnvironment], installer: str
-) -> None:
-    scripts = environments[installer].scripts
+def test_installed_programs_run_also_by_their_second_names(environment: venv.VirtualEnvironment) -> None:
     for name in ("mlir-opt", "FileCheck", "lld", "ld.lld"):
-        subprocess.run([scripts / name], check=True)
-    assert (scripts / "ld.lld").stat().st_size < 1000  # not a copy
+        subprocess.run([environment.scripts / name], check=True)
+    assert (environment.scripts / "ld.lld").stat().st_size < 1000  # not a copy
 
 
 def test_a_second_name_is_what_the_program_sees(

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-
 FILES = {
     "_toy_ops_gen.py": """
 class FuncOp:
