@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from mlir_release.builder.sdk.info import Sdk
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the miniature programs are Linux's /bin/true")
-
 OTHER_REVISION = "42eda7e27fa5998bc87f0be4c1705b8d0565d4b2"
 
 PROCESS_H = """\
@@ -191,9 +189,6 @@ def test_whether_the_libraries_can_be_linked_is_tried(installed: venv.VirtualEnv
     program, _ = cmake_and_ninja(cache_directory())
     subprocess.run([program, "--build", tmp_path / "real" / "build"], check=True)
     subprocess.run([tmp_path / "real" / "build" / "program"], check=True)
-
-
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the miniature programs are Linux's /bin/true")
 
 
 def test_programs_of_no_llvm_fail(sdk: Sdk, wheels: dict[str, Path], tmp_path: Path) -> None:
