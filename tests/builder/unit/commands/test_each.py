@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from types import SimpleNamespace
@@ -69,6 +70,14 @@ if fate != "no file":
 print("it is", fate, file=sys.stderr)
 sys.exit(0 if fate == "good" else 6)
 """
+
+
+@dataclass
+class Request:
+    """What is built."""
+
+    is_packed: bool = False
+    test_addon: bool = False
 
 
 @pytest.fixture
@@ -191,8 +200,7 @@ def test_one_wheel_is_built_as_ordered(outputs: Path, monkeypatch: pytest.Monkey
         return []
 
     monkeypatch.setattr("mlir_release.ground.python.pythons.find_pythons", lambda wanted: list(wanted))
-    built = SimpleNamespace(is_packed=False, test_addon=False)
-    monkeypatch.setattr(request.WheelRequest, "of_order", lambda order, *_: built)
+    monkeypatch.setattr(request.WheelRequest, "of_order", lambda order, *_: Request())
     monkeypatch.setattr(build, "build_wheels", build_wheels)
     have_no_forge(monkeypatch)
     (row,) = jobs_of_wheels([matrix_of_checkout(ROOT).wheel(TARGETS[1])])
