@@ -1,4 +1,4 @@
-"""A release's wheels as conda packages, shown by the pages' index, and installed from there by rattler."""
+"""A release's wheels as conda packages, shown by the pages' index and installed from there by rattler; its recipe."""
 
 from __future__ import annotations
 
@@ -12,18 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from rattler.exceptions import SolverError
 
 from mlir_release.extras.conda import pages as conda_pages
 from mlir_release.extras.conda.channel import package_release
 from mlir_release.extras.conda.index import index
+from mlir_release.extras.conda.recipe import write_recipe
 from mlir_release.ground.python.cpython import ANY_PYTHON
 from mlir_release.release.index.generate import IndexOutcome, generate
 from mlir_release.release.index.site import SiteOptions
 from mlir_release.release.transaction.decisions import yank
-from mlir_release.release.transaction.draft import Draft
-from mlir_release.release.transaction.publish import publish
-from mlir_release.release.transaction.upload import upload
 from tests.conda_client import install, make_stand_ins, pixi_form
 from tests.refusals import refused
 from tests.release_stage import REQUIRED_TARGETS, Stage, make_stage
@@ -40,8 +39,7 @@ PACKAGE = f"{NAME}-{VERSION}-{PYTHON}_linux_64_0.conda"
 def published(folder: Path, targets: str = REQUIRED_TARGETS, **filling: Any) -> Stage:
     """A stage whose release is published; ``filling``: of :meth:`Stage.fill`"""
     stage = make_stage(folder, targets=targets)
-    upload(Draft.load(stage.forge, stage.tag), stage.fill(**filling))
-    publish(Draft.load(stage.forge, stage.tag))
+    stage.publish(stage.fill(**filling))
     return stage
 
 
@@ -92,8 +90,7 @@ def test_a_package_for_the_stable_abi_is_for_all_its_cpythons_and_no_other(tmp_p
     shared = make_wheel(stage.dist, tag=tag, version=version, python="cp312", serves=served, requires_python="<3.14")
     for python in served:
         make_report(stage.dist, shared, target=f"smoke-mlir-linux-x86_64-{python}")
-    upload(Draft.load(stage.forge, tag), stage.dist)
-    publish(Draft.load(stage.forge, tag))
+    stage.publish(stage.dist, tag=tag)
     package_release(stage.forge, tag, tmp_path / "channels")
     channel = (tmp_path / "channels" / "snapshots").as_uri()
     with_gil = [(name, "3.13.9", "0") for name in ("python", "cpython", "python-gil")]
@@ -194,7 +191,7 @@ def test_a_platform_that_the_folder_has_no_longer_is_not_shown(stage: Stage, tmp
     assert [path.parent.name for path in (tmp_path / "site").rglob("repodata.json")] == ["noarch"]
 
 
-# -- bad input ---------------------------------------------------------------------------------------------------------
+# -- bad input -----------------------------------------------------------------------------------------------------
 
 
 def makes_no_package(stage: Stage, folder: Path, tag: str = TAG) -> str:
@@ -233,3 +230,36 @@ def test_a_folder_without_channels_is_an_error(stage: Stage, tmp_path: Path, con
         (folder / "repodata.json").write_text(content)
     said = "this is not a folder of conda channels"
     refused(lambda: pages(stage, tmp_path / "site", tmp_path / "channels"), "input-invalid", said)
+
+
+# -- the recipe -----------------------------------------------------------------------------------------------------
+
+
+def test_a_published_release_has_a_recipe_the_same_each_time(stage: Stage, tmp_path: Path) -> None:
+    manifest = stage.publish().manifest
+    written = write_recipe(stage.forge, stage.tag, tmp_path / "recipe")
+    names = ["recipe.yaml", "variants.yaml"]
+    assert sorted(path.name for path in (tmp_path / "recipe").iterdir()) == names
+    first = [(tmp_path / "recipe" / name).read_bytes() for name in names]
+    write_recipe(stage.forge, stage.tag, tmp_path / "recipe")
+    assert [(tmp_path / "recipe" / name).read_bytes() for name in names] == first
+    content, configuration = map(yaml.safe_load, first)
+    assert {source["then"]["sha256"] for source in content["source"]} == {wheel.sha256 for wheel in manifest.wheels}
+    assert len(configuration["python"]) == len(written.variants) == len(manifest.wheels)
+    assert content["extra"]["mlir-release"]["revision"] == manifest.revision
+
+
+def test_a_draft_has_no_recipe(tmp_path: Path) -> None:
+    stage = make_stage(tmp_path)
+    refused(lambda: write_recipe(stage.forge, stage.tag, tmp_path / "recipe"), "release-not-published")
+    assert not (tmp_path / "recipe").exists()
+
+
+@pytest.mark.parametrize(
+    ("distribution", "expected"), [("mlir-cor", "option-invalid"), ("mlir-full", "release-unsuitable")]
+)
+def test_a_distribution_that_is_not_there_is_an_error(
+    stage: Stage, tmp_path: Path, distribution: str, expected: str
+) -> None:
+    refused(lambda: write_recipe(stage.forge, stage.tag, tmp_path / "recipe", distribution=distribution), expected)
+    assert not (tmp_path / "recipe").exists()
