@@ -13,9 +13,6 @@ from mlir_release.extras.downstream.kit import KitOptions, WrittenKit, write_kit
 from mlir_release.ground.python.cpython import ANY_PYTHON
 from mlir_release.release.index.generate import generate
 from mlir_release.release.transaction.decisions import yank
-from mlir_release.release.transaction.draft import Draft
-from mlir_release.release.transaction.publish import publish
-from mlir_release.release.transaction.upload import upload
 from tests.release_stage import NOW, WHO, Stage, make_stage
 from tests.serving import Served, main_index, serve
 from tests.targets_factory import make_row, make_targets
@@ -60,9 +57,7 @@ class DownstreamStage:
         folder = self.stage.fill(tag=tag, version=version)
         for distribution in (SDK, SDK_TOOLS) if sdk else ():
             self.stage.fill(tag=tag, version=version, pythons=[ANY_PYTHON], distribution=distribution)
-        draft = Draft.load(self.stage.forge, tag)
-        upload(draft, folder)
-        publish(Draft.load(self.stage.forge, tag))
+        self.stage.publish(folder, tag=tag)
         self._show()
 
     def yank(self, tag: str) -> None:

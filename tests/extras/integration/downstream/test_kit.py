@@ -1,4 +1,4 @@
-"""The kit's files, tried with the tools that they are for."""
+"""The kit is written whole or not at all; its files are tried with the tools that they are for."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tomllib
 from fnmatch import fnmatch
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import get_args
@@ -16,16 +17,19 @@ from typing import get_args
 import pytest
 from msgspec import structs
 
-from mlir_release.extras.downstream.kit import LLVM_PIN, make_kit
+from mlir_release.extras.downstream.kit import LLVM_PIN, KitOptions, make_kit, write_kit
 from mlir_release.extras.downstream.pin import Kind, make_pin
 from mlir_release.ground.python import venv
 from mlir_release.ground.python.cpython import CPython
 from mlir_release.ground.python.platforms import PlatformTag
+from mlir_release.ground.storage.files import write_all
 from mlir_release.integrate.config import load_config
 from mlir_release.release.instructions.install_snippets import explicit_index
 from mlir_release.release.model.manifest import Manifest
 from mlir_release.release.model.stack import CarriedCommit, CarriedStack
 from tests.extras.integration.downstream.conftest import NAME, DownstreamStage
+from tests.refusals import refused
+from tests.revision_factory import FACTS
 from tests.serving import serve
 from tests.wheel_factory import PYTHON, REVISION, TAG, VERSION, make_wheel
 
@@ -146,13 +150,7 @@ def test_a_numbered_release_is_pinned_by_its_version_alone(site: DownstreamStage
     assert package["source"] == {"registry": f"{site.base}/releases/simple/"}
     use_backend(tmp_path / NAME, "extension")
     assert install_as_tested(site, tmp_path / NAME) == "llvm-22.1.8.01"
-
-
-def test_an_extension_is_built_and_tested_with_the_pinned_release(site: DownstreamStage, tmp_path: Path) -> None:
-    site.kit(tmp_path / NAME, "extension")
-    use_backend(tmp_path / NAME, "extension")
-    assert install_as_tested(site, tmp_path / NAME) == TAG
-    assert (tmp_path / NAME / "unpacked" / "built_with.txt").read_text() == VERSION
+    assert (tmp_path / NAME / "unpacked" / "built_with.txt").read_text() == "22.1.8"
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -197,9 +195,7 @@ def published_kit(site: DownstreamStage, tmp_path: Path) -> Path:
     manifest = Manifest.from_text(path.read_bytes(), where=str(path))
     pin = make_pin(manifest, name=NAME, kind="bundle", repository="https://github.com/llvm/mlir-wheels")
     assert pin.index == f"https://llvm.github.io/mlir-wheels/snapshots/{TAG}/"
-    for name, text in make_kit(pin, smoke="build_tools/smoke.sh").items():
-        (tmp_path / "kit" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "kit" / name).write_text(text)
+    write_all(tmp_path / "kit", make_kit(pin, smoke="build_tools/smoke.sh"))
     return tmp_path / "kit"
 
 
@@ -233,9 +229,7 @@ def test_a_project_with_patches_uses_the_release_of_its_pin(site: DownstreamStag
     patched = structs.replace(manifest, stack=stack, wheels=wheels, main="acme-mlir", upstream=fork)
     pin = make_pin(patched, name=NAME, kind="extension", repository="https://github.com/acme/releases")
     kit = make_kit(pin, smoke="build_tools/smoke.sh", branch="acme-carried")
-    for name, text in kit.items():
-        (tmp_path / "kit" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "kit" / name).write_text(text)
+    write_all(tmp_path / "kit", kit)
     (table,) = load_config(tmp_path / "kit").upstreams
     assert table.export is not None
     assert (table.url, table.export.remote, table.export.branch) == (stack.upstream, fork, "acme-carried")
@@ -260,3 +254,89 @@ def test_the_integrate_begins_at_the_releases_commit_with_the_documented_workflo
     guide = (ROOT / "docs" / "integrate.md").read_text(encoding="utf-8")
     documented = guide.partition("```yaml\n")[2].partition("```")[0]
     assert lines((published_kit / ".github" / "workflows" / "llvm.yml").read_text()) == lines(documented)
+
+
+# -- what is written ------------------------------------------------------------------------------------------------
+
+
+FILES = (".github/dependabot.yml", ".github/workflows/wheels.yml", "pyproject.toml", "renovate.json")
+
+
+def files(folder: Path) -> dict[str, str]:
+    return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_the_same_release_gives_the_same_files_and_one_has_the_pin(site: DownstreamStage, tmp_path: Path) -> None:
+    first, second = tmp_path / "first" / NAME, tmp_path / "second" / NAME
+    assert sorted(site.kit(first, "extension", name="").written) == list(FILES)
+    site.kit(second, "extension", name="")
+    assert files(first) == files(second)
+    pyproject = files(first)["pyproject.toml"]
+    assert f'name = "{NAME}"' in pyproject
+    assert pyproject.count("20261120.02") - pyproject.count(TAG) == 3  # the comment, to build with, to run with
+    assert "20261120.2" not in pyproject
+
+
+def test_files_that_are_there_are_listed_together_and_nothing_is_written(site: DownstreamStage, tmp_path: Path) -> None:
+    (tmp_path / "kit" / ".github").mkdir(parents=True)
+    for name in ("renovate.json", ".github/dependabot.yml"):
+        (tmp_path / "kit" / name).write_text("mine")
+    before = files(tmp_path / "kit")
+    error = refused(lambda: site.kit(tmp_path / "kit", "extension"), "output-in-the-way")
+    assert all(name in error.what for name in before)
+    assert files(tmp_path / "kit") == before
+
+
+def test_a_pyproject_that_is_there_is_kept_and_what_it_lacks_is_shown(site: DownstreamStage, tmp_path: Path) -> None:
+    (tmp_path / "kit").mkdir()
+    (tmp_path / "kit" / "pyproject.toml").write_text("[project]\nname = 'mine'\n")
+    written = site.kit(tmp_path / "kit", "bundle")
+    assert (tmp_path / "kit" / "pyproject.toml").read_text() == "[project]\nname = 'mine'\n"
+    assert sorted(written.written) == [name for name in FILES if name != "pyproject.toml"]
+    assert 'requires = ["scikit-build-core>=0.11", "mlir-sdk==20261120.02"]' in written.text()
+
+
+def test_a_bundle_is_built_with_what_the_bindings_of_its_llvm_are(site: DownstreamStage, tmp_path: Path) -> None:
+    site.publish("snapshot-20261121.01", "20261121.1", sdk=True, facts=FACTS)
+    requires = {}
+    for kind in get_args(Kind):
+        site.kit(tmp_path / kind, kind, tag="snapshot-20261121.01")
+        pyproject = tomllib.loads((tmp_path / kind / "pyproject.toml").read_text())
+        requires[kind] = pyproject["build-system"]["requires"][1:]
+    needed = ["nanobind>=2.9, <3.0", "typing_extensions>=4.12.2"]
+    assert requires == {"extension": ["mlir==20261121.01"], "bundle": ["mlir-sdk==20261121.01", *needed]}
+
+
+def test_what_could_not_be_written_whole_is_removed(site: DownstreamStage, tmp_path: Path) -> None:
+    (tmp_path / "kit").mkdir()
+    (tmp_path / "kit" / ".github").write_text("a file where a folder is needed")
+    refused(lambda: site.kit(tmp_path / "kit", "extension"), "system-refused")
+    assert list(files(tmp_path / "kit")) == [".github"]
+
+
+def test_a_draft_a_release_without_an_sdk_and_wrong_arguments_are_refused(
+    site: DownstreamStage, tmp_path: Path
+) -> None:
+    site.stage.add_tag("snapshot-20261125.01", "20261125.1")
+    site.publish("snapshot-20261121.01", "20261121.1")
+    kit = partial(site.kit, tmp_path / "kit", "bundle")
+    refused(partial(kit, tag="snapshot-20261125.01"), "release-not-published")
+    refused(partial(kit, tag="snapshot-20261121.01"), "release-unsuitable")
+    refused(partial(kit, name="-x-"), "option-invalid")
+    refused(partial(kit, smoke="make check"), "needs-github")  # it calls a workflow
+    asked = KitOptions(tag=TAG, kind="bundle", name=NAME)
+    error = refused(lambda: write_kit(site.stage.forge, tmp_path / "kit", asked), "option-invalid")
+    assert error.what == "where are the pages?"
+    assert not (tmp_path / "kit").exists()
+
+
+def test_a_pin_of_latest_good_follows_that_channel(site: DownstreamStage, tmp_path: Path) -> None:
+    site.publish("snapshot-20261121.01", "20261121.1")
+    site.yank("snapshot-20261121.01")
+    assert site.kit(tmp_path / "good", "extension", tag="latest-good").tag == TAG
+    site.kit(tmp_path / "tag", "extension")
+    good, tag = (json.loads(files(tmp_path / name)["renovate.json"]) for name in ("good", "tag"))
+    followed = good["customDatasources"]["mlir"]
+    assert followed["defaultRegistryUrlTemplate"] == f"{site.base}/index.json"
+    assert "channels.`latest-good`" in followed["transformTemplates"][0]
+    assert {**good, "customDatasources": None} == {**tag, "customDatasources": None}

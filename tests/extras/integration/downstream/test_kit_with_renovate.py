@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from mlir_release.extras.downstream.pin import Kind
     from tests.extras.integration.downstream.conftest import DownstreamStage
 
+pytestmark = pytest.mark.slow  # 620 packages of npm
+
 #: Nothing but the pages can be asked here: neither PyPI nor GitHub.
 PAGES_ONLY = {
     "enabledManagers": ["pep621", "custom.regex"],
@@ -44,7 +46,6 @@ def updates(project: Path) -> set[tuple[str, str, str, str]]:
     }
 
 
-@pytest.mark.slow  # 620 packages of npm
 @pytest.mark.parametrize("kind", ["extension", "bundle"])
 def test_it_finds_the_newest_snapshot_that_has_the_wheels_and_is_not_yanked(
     site: DownstreamStage, tmp_path: Path, kind: Kind
@@ -63,7 +64,6 @@ def test_it_finds_the_newest_snapshot_that_has_the_wheels_and_is_not_yanked(
     }
 
 
-@pytest.mark.slow  # 620 packages of npm
 def test_a_pin_that_the_shared_pages_have_forgotten_is_moved_too(site: DownstreamStage, tmp_path: Path) -> None:
     site.publish("snapshot-20261121.01", "20261121.1")
     site.kit(tmp_path / "kit", "extension")
@@ -74,7 +74,6 @@ def test_a_pin_that_the_shared_pages_have_forgotten_is_moved_too(site: Downstrea
     assert ("regex", "mlir", "20261120.02", "20261121.01") in updates(tmp_path / "kit")
 
 
-@pytest.mark.slow  # 620 packages of npm
 def test_it_finds_the_next_numbered_release(site: DownstreamStage, tmp_path: Path) -> None:
     for tag, version in (
         ("llvm-22.1.8.01", "22.1.8"),
@@ -86,7 +85,6 @@ def test_it_finds_the_next_numbered_release(site: DownstreamStage, tmp_path: Pat
     assert updates(tmp_path / "kit") == {("pep621", "mlir", "==22.1.8", "==22.1.10")}
 
 
-@pytest.mark.slow  # 620 packages of npm
 def test_it_follows_the_channel_and_not_what_is_newer(site: DownstreamStage, tmp_path: Path) -> None:
     site.publish("snapshot-20261121.09", "20261121.9")
     site.publish("snapshot-20261122.01", "20261122.1")
@@ -101,7 +99,6 @@ def test_it_follows_the_channel_and_not_what_is_newer(site: DownstreamStage, tmp
     }
 
 
-@pytest.mark.slow  # 620 packages of npm
 @pytest.mark.parametrize("tag", [TAG, "latest-good"])
 def test_its_validator_accepts_the_configuration(site: DownstreamStage, tmp_path: Path, tag: str) -> None:
     site.kit(tmp_path / "kit", "bundle", tag=tag)
