@@ -13,10 +13,7 @@ from click.testing import CliRunner
 from mlir_release.cli.app import app
 from mlir_release.extras.apidocs.comparison import compare
 from mlir_release.ground import plugins
-from mlir_release.release.transaction.draft import Draft
-from mlir_release.release.transaction.publish import publish
-from mlir_release.release.transaction.upload import upload
-from tests.bindings_factory import FILES
+from tests.bindings_factory import FILES, RENAMED
 from tests.refusals import refused
 from tests.release_stage import NEXT_REVISION, REQUIRED_TARGETS, Stage, make_stage
 from tests.wheel_factory import REVISION, TAG
@@ -27,7 +24,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("cache")
 
 NEWER = "snapshot-20261120.03"
-TOY = "mlir/dialects/toy.py"
 
 
 @pytest.fixture(scope="module")
@@ -35,15 +31,12 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Stage:
     """Two published snapshots; the newer has a function of another signature."""
     stage = make_stage(tmp_path_factory.mktemp("diff"), targets=REQUIRED_TARGETS)
     stage.add_tag(NEWER, "20261120.3", revision=NEXT_REVISION)
-    other = {**FILES, TOY: FILES[TOY].replace("def helper(values", "def helper(operation")}
     for tag, version, revision, files in (
         (TAG, "20261120.2", REVISION, FILES),
-        (NEWER, "20261120.3", NEXT_REVISION, other),
+        (NEWER, "20261120.3", NEXT_REVISION, FILES | RENAMED),
     ):
         contents = {name: text.encode() for name, text in files.items()}
-        stage.fill(tag=tag, version=version, revision=revision, files=contents)
-        upload(Draft.load(stage.forge, tag), stage.dist / tag)
-        publish(Draft.load(stage.forge, tag))
+        stage.publish(stage.fill(tag=tag, version=version, revision=revision, files=contents), tag=tag)
     return stage
 
 

@@ -13,7 +13,7 @@ from mlir_release.extras.apidocs import pages
 from mlir_release.extras.apidocs.history import COMPARED, HISTORY_NAME, make_history, show_history
 from mlir_release.ground.documents.digests import sha256_of
 from mlir_release.release.index.site import Channel, Published
-from tests.bindings_factory import FILES, make_bindings_wheel
+from tests.bindings_factory import RENAMED, make_bindings_wheel
 from tests.html_links import dangling
 from tests.paper_forge import PaperForge, make_index, make_manifest, make_published
 from tests.serving import serve
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.usefixtures("cache")
 
-TOY = "mlir/dialects/toy.py"
-OTHER = {TOY: FILES[TOY].replace("def helper(values", "def helper(operation")}
 TAGS = [f"snapshot-202611{day:02d}.01" for day in range(10, 20)]
 
 
@@ -49,7 +47,7 @@ def outlines(cache: Path) -> dict[str, int]:
 
 
 def test_a_release_says_what_changed_since_the_one_before(tmp_path: Path) -> None:
-    channels = chain(tmp_path, {}, OTHER, OTHER)
+    channels = chain(tmp_path, {}, RENAMED, RENAMED)
     make_history(channels, tmp_path / "site", "file:///nowhere")
     shown = show_history(channels, tmp_path / "site", "https://mlir.example")
     assert list(shown) == [TAGS[2], TAGS[1]]
@@ -60,12 +58,12 @@ def test_a_release_says_what_changed_since_the_one_before(tmp_path: Path) -> Non
 
 
 def test_only_new_releases_are_compared_and_each_wheel_is_read_once(tmp_path: Path, cache: Path) -> None:
-    make_history(chain(tmp_path, {}, OTHER), tmp_path / "site", "file:///nowhere")
+    make_history(chain(tmp_path, {}, RENAMED), tmp_path / "site", "file:///nowhere")
     read, first = outlines(cache), (tmp_path / "site" / HISTORY_NAME).read_bytes()
     assert len(read) == 2
-    make_history(chain(tmp_path, {}, OTHER), tmp_path / "site", "file:///nowhere")
+    make_history(chain(tmp_path, {}, RENAMED), tmp_path / "site", "file:///nowhere")
     assert (outlines(cache), (tmp_path / "site" / HISTORY_NAME).read_bytes()) == (read, first)
-    make_history(chain(tmp_path, {}, OTHER, {}), tmp_path / "site", "file:///nowhere")
+    make_history(chain(tmp_path, {}, RENAMED, {}), tmp_path / "site", "file:///nowhere")
     assert read.items() < outlines(cache).items()
     assert len(outlines(cache)) == 3
 
@@ -79,7 +77,7 @@ def test_a_run_compares_a_few_releases_the_newest_first(tmp_path: Path) -> None:
 
 
 def test_a_new_job_begins_from_what_is_served(tmp_path: Path, cache: Path) -> None:
-    channels = chain(tmp_path, {}, OTHER)
+    channels = chain(tmp_path, {}, RENAMED)
     make_history(channels, tmp_path / "site", "file:///nowhere")
     shutil.rmtree(cache)
     with serve(tmp_path / "site") as server:
@@ -90,7 +88,7 @@ def test_a_new_job_begins_from_what_is_served(tmp_path: Path, cache: Path) -> No
 
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"schema": 2}', b'{"schema": 1, "releases": {"a": {}}}'])
 def test_a_damaged_file_is_made_anew(tmp_path: Path, content: bytes) -> None:
-    channels = chain(tmp_path, {}, OTHER)
+    channels = chain(tmp_path, {}, RENAMED)
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / HISTORY_NAME).write_bytes(content)
     make_history(channels, tmp_path / "site", "file:///nowhere")
@@ -98,12 +96,12 @@ def test_a_damaged_file_is_made_anew(tmp_path: Path, content: bytes) -> None:
 
 
 def test_what_was_compared_of_other_wheels_is_not_shown(tmp_path: Path) -> None:
-    make_history(chain(tmp_path, {}, OTHER), tmp_path / "site", "file:///nowhere")
+    make_history(chain(tmp_path, {}, RENAMED), tmp_path / "site", "file:///nowhere")
     assert show_history(chain(tmp_path / "b", {}, {}), tmp_path / "site", "file:///nowhere") == {}
 
 
 def test_what_a_served_file_says_is_text(tmp_path: Path) -> None:
-    channels = chain(tmp_path, {}, OTHER)
+    channels = chain(tmp_path, {}, RENAMED)
     make_history(channels, tmp_path / "site", "file:///nowhere")
     path = tmp_path / "site" / HISTORY_NAME
     path.write_text(
@@ -118,7 +116,7 @@ def test_what_a_served_file_says_is_text(tmp_path: Path) -> None:
 def test_what_cannot_be_compared_is_a_warning_and_is_tried_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    channels = chain(tmp_path, {}, OTHER, {})
+    channels = chain(tmp_path, {}, RENAMED, {})
     path = tmp_path / TAGS[0] / channels[0].releases[-1].manifest.wheels[0].filename
     sound = path.read_bytes()
     path.write_bytes(b"other bytes")
@@ -132,7 +130,7 @@ def test_what_cannot_be_compared_is_a_warning_and_is_tried_again(
 
 def test_the_page_of_a_release_shows_it_and_is_drawn_once(tmp_path: Path) -> None:
     forge = PaperForge()
-    channels = chain(tmp_path, {}, OTHER)
+    channels = chain(tmp_path, {}, RENAMED)
     for release in reversed(channels[0].releases):
         forge.add(release.manifest)
     make_history(channels, tmp_path / "site", "file:///nowhere")

@@ -70,10 +70,6 @@ def said(found: list[ApiChange]) -> list[tuple[str, ...]]:
     ] + [(change.level, change.name, change.how) for change in found if not change.details]
 
 
-def test_the_same_api_has_no_changes() -> None:
-    assert changes({}, {}) == []
-
-
 def test_an_operation_is_added_and_removed() -> None:
     more = {OPS: FILES[OPS] + SUB}
     (added,) = changes({}, more)

@@ -17,8 +17,6 @@ from mlir_release.extras.apidocs.published import make_section
 from mlir_release.ground.errors import MachineError
 from tests.bindings_factory import FILES, make_bindings_wheel
 from tests.html_links import dangling, repeated_ids
-from tests.refusals import refused
-from tests.wheel_factory import make_wheel
 
 if TYPE_CHECKING:
     from mlir_release.extras.apidocs.draw import DrawnSection
@@ -201,13 +199,6 @@ def test_the_same_wheel_gives_the_same_bytes(section: DrawnSection, tmp_path: Pa
 def test_nothing_of_the_wheel_is_imported(section: DrawnSection) -> None:
     assert section.operations == 2  # of a module that raises when it is executed
     assert not [name for name in sys.modules if name == "mlir" or name.startswith("mlir.")]
-
-
-def test_another_wheel_is_refused(tmp_path: Path) -> None:
-    path = make_wheel(tmp_path)
-    path.write_bytes(b"not an archive")
-    said = "not a wheel of the MLIR Python bindings"
-    refused(lambda: make_section(path, tmp_path / "api"), "wheel-unsuitable", said)
 
 
 def test_without_griffe_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
