@@ -1,4 +1,4 @@
-"""Real llc, opt and llvm-objcopy of the distribution's packages, and a small build tree for them."""
+"""Real llc, opt and llvm-objcopy of the distribution's packages, a small build tree, and which compilers run."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -22,9 +23,9 @@ from tests.refusals import check_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from mlir_release.ground.errors import ReleaseError
+
 
 PROGRAM = '#!/bin/sh\nLD_LIBRARY_PATH={libraries} exec {program} "$@"\n'
 
@@ -224,3 +225,16 @@ def said(result: Result) -> Any:
 def error_of(*words: str | Path, id: str = "", said: str = "") -> ReleaseError:
     """The error that a command ended with."""
     return check_error(mlgo(*words).exception, id, said)
+
+
+def compilers_of(path: Path) -> list[int]:
+    """Processes of llc and clang that compile a module: ``path`` itself, or one below it."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if words[0].endswith((b"llc", b"clang")) and any(word.startswith(os.fsencode(path)) for word in words):
+            found.append(int(entry.name))
+    return found

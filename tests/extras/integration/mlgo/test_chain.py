@@ -16,8 +16,7 @@ from mlir_release.extras.mlgo.corpora.corpus import Selection, load_corpus, make
 from mlir_release.extras.mlgo.documents import Corpus
 from mlir_release.extras.mlgo.evaluate import evaluate, load_policy
 from mlir_release.extras.mlgo.toolchain import Toolchain
-from tests.extras.integration.mlgo.compilers import compilers_of
-from tests.extras.integration.mlgo.conftest import command, error_of, make_build, mlgo, programs, said
+from tests.extras.integration.mlgo.conftest import command, compilers_of, error_of, make_build, mlgo, programs, said
 from tests.mounting import able_to_mount
 from tests.prefix_factory import make_source
 from tests.refusals import refused
@@ -111,7 +110,7 @@ def test_never_evicting_is_worse(corpus: Path, trained: Path, llvm: Path) -> Non
     assert found.verdict == "worse than the default beyond the noise: the default stays"
 
 
-# -- kills ------------------------------------------------------------------------------------------------------------
+# -- kills --------------------------------------------------------------------------------------------------------
 
 
 def test_a_trainer_that_is_killed_leaves_no_compiler_and_its_training_goes_on(
@@ -173,7 +172,7 @@ def test_a_training_on_a_full_disk_goes_on_when_there_is_room(
         assert (tmp_path / "disk.result" / name).read_bytes() == (trained / name).read_bytes()
 
 
-# -- bad input --------------------------------------------------------------------------------------------------------
+# -- bad input ----------------------------------------------------------------------------------------------------
 
 
 def test_a_command_that_no_longer_works_is_named(llvm: Path, tmp_path: Path) -> None:

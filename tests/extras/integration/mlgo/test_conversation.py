@@ -14,8 +14,7 @@ from mlir_release.extras.mlgo.conversation import converse
 from mlir_release.extras.mlgo.problems import EVICTION
 from mlir_release.ground.errors import ReleaseError, VerificationError
 from mlir_release.ground.programs.process import capture
-from tests.extras.integration.mlgo.compilers import compilers_of
-from tests.extras.integration.mlgo.conftest import function
+from tests.extras.integration.mlgo.conftest import compilers_of, function
 from tests.processes import wait_for_end
 from tests.refusals import refused
 

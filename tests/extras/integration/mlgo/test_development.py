@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 from pathlib import Path
 
@@ -22,8 +21,7 @@ from mlir_release.extras.mlgo.training.development import TFLite, link
 from mlir_release.ground.errors import MachineError
 from mlir_release.ground.storage.cache import cache_directory
 from tests.extras.integration.mlgo.conftest import error_of, make_inlining, mlgo, said
-
-LOG = Path(__file__).parents[2] / "unit" / "mlgo" / "eviction.log.gz"
+from tests.extras.unit.mlgo.test_development import LOG
 
 #: In the place of an llc in development mode: the stock one, which writes a log that another wrote before.
 PROGRAM = """#!/bin/sh
@@ -43,7 +41,7 @@ exec {llc} "$@"
 @pytest.fixture
 def logging(llvm: Path, tmp_path: Path) -> Path:
     """A folder with :data:`PROGRAM`."""
-    (tmp_path / "log").write_bytes(gzip.decompress(LOG.read_bytes()))
+    (tmp_path / "log").write_bytes(LOG)
     (tmp_path / "development").mkdir()
     program = tmp_path / "development" / "llc"
     program.write_text(PROGRAM.format(log=tmp_path / "log", llc=llvm / "bin" / "llc"))

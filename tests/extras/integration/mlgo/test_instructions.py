@@ -9,7 +9,7 @@ import pytest
 import tomli_w
 
 from mlir_release.extras.mlgo.compiling import Compiler
-from mlir_release.extras.mlgo.corpora.corpus import Selection, load_corpus, make_corpus
+from mlir_release.extras.mlgo.corpora.corpus import load_corpus
 from mlir_release.extras.mlgo.embed import asked
 from mlir_release.extras.mlgo.evaluate import Evaluation, evaluate
 from mlir_release.extras.mlgo.features import EvictionLayout
@@ -45,12 +45,6 @@ int main(int count, char **words) {
   return called(count - 1, words + 1);
 }
 """
-
-
-@pytest.fixture
-def corpus(build: Path, clang: Path, tmp_path: Path) -> Path:
-    make_corpus(build, tmp_path / "corpus", Toolchain(clang), Selection(share=0.4))
-    return tmp_path / "corpus"
 
 
 def write_programs(folder: Path, *, said: str = '""', function: str = "m{}_7", **changed: Any) -> Path:

@@ -14,7 +14,7 @@ from mlir_release.builder.sdk.sources.releases import find_release
 from mlir_release.builder.sdk.sources.source import fetch_source
 from mlir_release.extras.mlgo.compiling import Compiler, text_of
 from mlir_release.extras.mlgo.corpora.cc1 import generating
-from mlir_release.extras.mlgo.corpora.corpus import Selection, load_corpus, make_corpus
+from mlir_release.extras.mlgo.corpora.corpus import load_corpus
 from mlir_release.extras.mlgo.toolchain import Toolchain
 from mlir_release.ground.storage.cache import cache_directory
 from tests.extras.integration.mlgo.conftest import error_of, make_inlining, mlgo, said
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def corpus(build: Path, clang: Path, tmp_path: Path) -> Path:
-    make_corpus(build, tmp_path / "corpus", Toolchain(clang), Selection(share=0.4))
-    said(mlgo("trace", tmp_path / "corpus", "--llvm", clang, "--json"))
-    return tmp_path / "corpus"
+def corpus(corpus: Path, clang: Path) -> Path:
+    """Of the build tree, traced."""
+    said(mlgo("trace", corpus, "--llvm", clang, "--json"))
+    return corpus
 
 
 def test_the_heuristic_is_cloned_into_a_saved_model(
