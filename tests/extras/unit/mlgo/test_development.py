@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mlir_release.extras.mlgo.compiling import Compiler
 from mlir_release.extras.mlgo.linking import LlvmSources
 from mlir_release.extras.mlgo.problems import EVICTION, INLINING
 from mlir_release.extras.mlgo.toolchain import Toolchain
@@ -270,10 +269,6 @@ def test_a_library_of_another_system_is_noticed(
     for options in named["again"].values():
         assert options[0] == "-DLLVM_HAVE_TFLITE"
         assert options[-1] == tflite.headers
-
-
-def test_an_observer_checks_the_corpus(tmp_path: Path, toolchain: Toolchain) -> None:
-    refused(lambda: Compiler(toolchain, CORPUS, tmp_path, path=tmp_path / "llc"), "file-damaged")
 
 
 # -- the sample -------------------------------------------------------------------------------------------------------

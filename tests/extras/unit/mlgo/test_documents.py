@@ -42,19 +42,11 @@ def test_numbers_are_read_back_exactly() -> None:
     assert read.digest == POLICY.digest
 
 
-def test_the_digest_covers_the_split() -> None:
-    other = json.loads(CORPUS.to_text())
-    other["modules"][1]["held_out"] = True
-    assert Corpus.from_text(json.dumps(other), where="here").digest != CORPUS.digest
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"schema": 2}, "schema is 2, and this version of mlir-release reads 1"),
         ({"kind": "forest"}, "kind is 'forest'"),
-        ({"weights": None}, "weights is missing"),
-        ({"weights": ["x"]}, "weights[0] is not a number"),
         ({"corpus": "c"}, "corpus is 'c', not a SHA-256 of 64 hex digits"),
         ({"extra": 1}, "extra is an unknown key"),
     ],
@@ -62,7 +54,3 @@ def test_the_digest_covers_the_split() -> None:
 def test_a_wrong_value_is_named(change: dict[str, object], message: str) -> None:
     text = json.dumps(json.loads(POLICY.to_text()) | change)
     refused(lambda: LearnedPolicy.from_text(text, where="policy.json"), "input-invalid", message)
-
-
-def test_what_is_no_json_is_refused() -> None:
-    refused(lambda: LearnedPolicy.from_text("{", where="here"), "input-invalid", "policy.json can't be read")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import pytest
 
 from mlir_release.extras.mlgo.embed import check_programs, model_sources
-from mlir_release.extras.mlgo.features import NOTHING, WEIGHT, Header, Tensor
+from mlir_release.extras.mlgo.features import Header, Tensor
 from mlir_release.extras.mlgo.linking import PROGRAMS
 from mlir_release.extras.mlgo.problems import problem_of
 from mlir_release.ground.documents.digests import sha256_of
@@ -47,27 +46,10 @@ def test_every_version_writes_the_same_bytes(given: LearnedPolicy, digest: str) 
     assert sha256_of("".join(model_sources(given, HEADER).values())) == digest
 
 
-def test_numbers_are_written_exactly() -> None:
-    (written,) = re.findall(r"Weights\[\] = \{(.*)\}", model_sources(policy(WEIGHTS), HEADER)["RegAllocEvictModel.cpp"])
-    assert tuple(map(float.fromhex, written.split(", "))) == WEIGHTS
-
-
-def test_every_input_of_the_compiler_is_looked_up_by_its_name() -> None:
-    source = model_sources(policy(WEIGHTS), HEADER)["RegAllocEvictModel.cpp"]
-    (written,) = re.findall(r"Names\[\] = \{(.*)\}", source)
-    assert written.split(", ") == [f'"feed_{tensor.name}"' for tensor in HEADER.features]
-    assert FEATURES[-1] == NOTHING
-    assert f"Row[{FEATURES.index(WEIGHT)}] = 1;" in source
-
-
 def test_a_policy_of_other_features_is_refused() -> None:
     other = policy(WEIGHTS, features=("is_purple", *FEATURES[1:]))
     said = "this compiler's features are not those of the policy:"
     refused(lambda: model_sources(other, HEADER), "model-unsuitable", said)
-
-
-def test_a_policy_whose_numbers_do_not_fit_is_refused() -> None:
-    refused(lambda: model_sources(policy(WEIGHTS[1:]), HEADER), "model-unsuitable", "features, and must have")
 
 
 #: A compiler that asks whether to inline.
@@ -99,4 +81,4 @@ def test_every_program_takes_a_policy_or_says_why_not(problem: ProblemName, prog
     if program in embedding.programs:
         check_programs([program], given)
     else:
-        refused(lambda: check_programs([program], given), "input-invalid", embedding.elsewhere[program])
+        refused(lambda: check_programs(["clang", program], given), "input-invalid", embedding.elsewhere[program])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
 import numpy as np
 import pytest
 from msgspec.structs import replace
@@ -131,15 +130,6 @@ def test_the_folder_of_all_modules_is_not_shown() -> None:
     )
     _, shown = replace(found, modules=rows).table(EVICTION.measures)
     assert [row[0] for row in shown] == ["y/a.o", "z/b.o", "total"]
-
-
-def test_the_json_has_everything() -> None:
-    found = msgspec.json.decode(msgspec.json.encode(evaluation(SAME, SAME, LESS)))
-    assert found["runs"] == [{"program": "llc", "run": "a", "default": 4000, "policy": 3900}]
-    assert found["instructions"]["relative"] == pytest.approx(-0.025)
-    assert found["cost"]["relative"] == pytest.approx(-0.02)
-    assert [row["module"] for row in found["modules"]] == ["a.o", "b.o"]
-    assert found["better"] is False
 
 
 # -- when a difference is more than chance -----------------------------------------------------------------------------

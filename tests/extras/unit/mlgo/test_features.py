@@ -35,24 +35,17 @@ def memory(mask: Sequence[int], free: Sequence[int], weight: Sequence[float], pr
     )
 
 
-def test_only_positions_of_the_mask_become_rows() -> None:
-    decision = EvictionLayout(HEADER).read(memory([0, 1, 0, 1], [1, 1, 0, 0], [0.1, 0.25, 0.3, 0.5], 0.75))
+def test_only_positions_of_the_mask_become_rows_of_the_compilers_features_and_ours() -> None:
+    layout = EvictionLayout(HEADER)
+    decision = layout.read(memory([0, 1, 0, 1], [1, 1, 0, 0], [0.1, 0.25, 0.3, 0.5], 0.75))
+    assert layout.features == ("is_free", "use_def_density", "progress", "evicts_nothing")
     assert decision.positions.tolist() == [1, 3]
     assert decision.rows.tolist() == [[1, 0.25, 0.75, 0], [0, 0.5, 0.75, 1]]
-
-
-def test_the_features_are_the_compilers_and_ours() -> None:
-    assert EvictionLayout(HEADER).features == ("is_free", "use_def_density", "progress", "evicts_nothing")
 
 
 def test_the_weight_of_a_range_that_cannot_be_spilled_is_the_largest() -> None:
     decision = EvictionLayout(HEADER).read(memory([1, 1, 0, 0], [0, 0, 0, 0], [math.nan, 0.0, math.nan, 0], 1))
     assert decision.rows[:, 1].tolist() == [1, 0]
-
-
-def test_another_nan_is_refused() -> None:
-    given = memory([1, 1, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0], math.nan)
-    refused(lambda: EvictionLayout(HEADER).read(given), "model-unsuitable", "gives NaN for the feature progress")
 
 
 @pytest.mark.parametrize(
@@ -98,7 +91,7 @@ def test_another_problem_is_refused(layout: type[Layout], header: Header) -> Non
     refused(lambda: layout(header), "model-unsuitable", "this compiler's features are not those of the policy:")
 
 
-# -- the stream -------------------------------------------------------------------------------------------------------
+# -- the stream ---------------------------------------------------------------------------------------------------
 
 SAID_ADVICE = {"name": "index_to_evict", "type": "int64_t", "port": 0, "shape": [1]}
 SAID_HEADER: dict[str, Any] = {

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 import pytest
 
 from mlir_release.extras.mlgo.documents import Corpus, Module, Trace, Trained
@@ -135,12 +134,6 @@ def test_an_interpreter_is_found_from_where_it_was_named(
 def test_a_program_that_fails_shows_the_end_of_its_log(checkout: Checkout) -> None:
     error = refused(lambda: checkout.run("rl.train_bc", "--root_dir=run"), "program-failed")
     assert "No module named 'tensorflow'" in error.why
-
-
-def test_tensors_are_read_as_numbers_of_their_types(tmp_path: Path) -> None:
-    np.savez(tmp_path / "a.npz", **tensors(RECORDED, FEATURES, SIGNATURE))  # type: ignore[arg-type]
-    with np.load(tmp_path / "a.npz") as stored:
-        assert {stored[name].dtype.kind for name in stored} == {"i", "f"}
 
 
 class Obedient(Checkout):

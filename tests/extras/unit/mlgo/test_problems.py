@@ -4,41 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
 import pytest
 
-from mlir_release.extras.mlgo.documents import Corpus
-from mlir_release.extras.mlgo.problems import EVICTION, INLINING, PolicyProblem, check_problem, cost_of, problem_of
-from tests.extras.unit.mlgo.policy_factory import policy
-from tests.refusals import refused
-
-CORPUS = Corpus(llvm="22.1.8", share=0.5, modules=())
-
-
-@pytest.mark.parametrize("problem", [EVICTION, INLINING])
-def test_a_problem_is_found_by_its_name(problem: PolicyProblem) -> None:
-    assert problem_of(problem.name) is problem
+from mlir_release.extras.mlgo.problems import EVICTION, INLINING, PolicyProblem, cost_of
 
 
 @pytest.mark.parametrize(("problem", "cost"), [(EVICTION, 2.5), (INLINING, 120.0)])
 def test_the_cost_is_of_spills_or_of_size(problem: PolicyProblem, cost: float) -> None:
     said = "remark: a.c:1:0: 1 spills 2.5 total spills cost generated in function\n"
     assert problem.cost(said, 120) == cost
-
-
-def test_only_eviction_does_without_an_object() -> None:
-    assert EVICTION.measuring is not None
-    assert EVICTION.measuring[-1] == "-filetype=null"
-    assert EVICTION.emitting[-1] == "-filetype=obj"
-    assert INLINING.measuring is None
-    assert INLINING.emitting == ("-emit-obj", "-x", "ir")
-
-
-def test_a_policy_for_another_problem_is_refused() -> None:
-    for_inlining = policy((), problem="inlining")
-    check_problem(for_inlining, msgspec.structs.replace(CORPUS, problem="inlining"))
-    said = "this is an inlining policy, and the corpus is for an eviction"
-    refused(lambda: check_problem(for_inlining, CORPUS), "input-invalid", said)
 
 
 #: LLVM's remarks, as llc 22.1.8 prints them.
@@ -54,9 +28,6 @@ warning: 5 spills 1.000000e+03 total spills cost
 
 def test_costs_of_functions_are_added_up_and_those_of_loops_are_parts_of_them() -> None:
     assert cost_of(PRINTED) == 0.625 + 19.99985 + 136.999 + 2.0 + 4.5
-
-
-def test_no_remark_no_cost() -> None:
     assert cost_of("") == 0
 
 

@@ -223,7 +223,7 @@ def test_decisions_are_read_as_they_were_written(tmp_path: Path, trace: Trace) -
     ]
 
 
-# -- imitation: a policy learns the choices of another ----------------------------------------------------------------
+# -- imitation: a policy learns the choices of another ------------------------------------------------------------
 
 
 def recorded(count: int = 80) -> list[tuple[Decision, int]]:
@@ -269,7 +269,7 @@ def test_rows_that_pad_a_decision_are_never_chosen() -> None:
     assert agreement("linear", 0, np.array([1.0, 0, 0, 0, 0]), given) == 1
 
 
-# -- the evolution, on a landscape whose top is known -----------------------------------------------------------------
+# -- the evolution, on a landscape whose top is known -------------------------------------------------------------
 
 
 #: The best weights.
@@ -306,22 +306,9 @@ def test_generations_try_different_changes() -> None:
     assert not np.allclose(candidates(state)[1], candidates(evolved(state, 1))[1] - evolved(state, 1).weights)
 
 
-def test_a_state_that_was_written_and_read_goes_on_as_if_it_had_not_been() -> None:
-    state = evolved(training(), 3)
-    read = Training.from_text(state.to_text(), where="here")
-    assert read == state
-    assert evolved(read, 4).to_text() == evolved(training(), 7).to_text()
-
-
 def test_rewards_count_by_rank() -> None:
     state = training()
     values = rewards(state)
     assert (
         advanced(state, values).weights == advanced(state, [values[0], *(1000 * value for value in values[1:])]).weights
     )
-
-
-def test_one_pair_is_enough() -> None:
-    state = training()
-    state = msgspec.structs.replace(state, settings=msgspec.structs.replace(state.settings, pairs=1))
-    assert np.isfinite(advanced(state, rewards(state)).weights).all()
