@@ -10,7 +10,7 @@ from mlir_release.release.forge.github.forge import GitHubForge
 from tests.github_server import GitHubServer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from pathlib import Path
     from typing import Self
 
@@ -25,23 +25,16 @@ class GitHubStage:
     """A server with one repository. Use it in a ``with`` statement: the server answers inside it.
 
     :param files: of the first commit on ``main``
-    :param scopes: of the token of processes
     :param settings: of the repository (:meth:`.GitHubServer.add_repository`)
     """
 
     now = NOON  #: on the server; tests move it
 
-    def __init__(
-        self,
-        folder: Path,
-        files: Mapping[str, bytes],
-        *,
-        scopes: Sequence[str] = ("contents", "actions", "issues"),
-        **settings: Any,
-    ) -> None:
+    def __init__(self, folder: Path, files: Mapping[str, bytes], **settings: Any) -> None:
         self.server = GitHubServer(folder / "github", clock=self.clock)
         self.server.add_repository(REPOSITORY, files, **settings)
-        self.environment = self.server.environment(REPOSITORY, self.server.token(scopes=scopes))
+        token = self.server.token(scopes=("contents", "actions", "issues"))
+        self.environment = self.server.environment(REPOSITORY, token)
         self.merged = 0  #: how often a workflow was changed
 
     def __enter__(self) -> Self:
