@@ -133,19 +133,9 @@ def transcript(text: str, root: Path) -> str:
     return "\n".join(shown)
 
 
-class Terminal(io.TextIOWrapper):
-    """A stream that says it is a terminal; its width is in ``COLUMNS``."""
-
-    def isatty(self) -> bool:
-        return True
-
-
-def run(arguments: list[str], *, kind: type[io.TextIOWrapper] = io.TextIOWrapper) -> tuple[str, int]:
-    """What a command prints on both of its streams, and its exit code.
-
-    :param kind: of standard output
-    """
-    stream = kind(io.BytesIO(), encoding="utf-8", write_through=True)
+def run(arguments: list[str]) -> tuple[str, int]:
+    """What a command prints on both of its streams, and its exit code."""
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
     argv, sys.argv = sys.argv, ["mlir-release", *arguments]
     console.json_mode = console.quiet = False
     code = 0
