@@ -1,14 +1,8 @@
-"""What the doctor left to zizmor and actionlint: each bad workflow that it found itself fails there.
-
-The doctor runs zizmor on a release repository's workflows, and shows what it finds as the check ``workflow-lint``.
-"""
+"""The doctor runs zizmor on a release repository's workflows: the check ``workflow-lint``."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,30 +10,18 @@ import pytest
 from mlir_release.ground.programs.process import installed_program
 from mlir_release.operate.doctor import actions
 from mlir_release.operate.doctor.checks import look
-from mlir_release.operate.doctor.results import Answer, Finding
-from tests.healthy import CI_PATH, FILES, ROOT, WELL, read_used
+from mlir_release.operate.doctor.results import Finding
+from tests.healthy import FILES, WELL, read_used
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 STEPS = "on: push\npermissions: {}\njobs:\n  a:\n    runs-on: ubuntu-24.04\n    steps:\n      - "
 ACTION = "actions/checkout@0123456789012345678901234567890123456789 # v7"
 
-#: What the doctor said until it left this to others; a workflow; zizmor's rule, and actionlint's.
-LEFT = {
-    "it lacks triggers (on)": ("jobs: {a: {runs-on: x, steps: [{run: x}]}}\n", '"on" is a required', "[syntax-check]"),
-    "it lacks jobs": ("on: push\n", '"jobs" is a required', "[syntax-check]"),
-    "it lacks jobs: none": ("on: push\njobs: {}\n", "", "[syntax-check]"),
-    "it lacks jobs: a list": ("on: push\njobs: [a]\n", "not of type", "[syntax-check]"),
-    "it is not a table": ("- a list\n", "expected a YAML mapping", "[syntax-check]"),
-    "a job without steps or a call": ("on: push\njobs: {a: {}}\n", "is a required", "[syntax-check]"),
-    "a job that says nothing": (STEPS.replace("permissions: {}\n", "") + "run: x\n", "excessive-permissions", ""),
-    "not named by a full commit": (STEPS + "uses: actions/checkout@v6\n", "unpinned-uses", ""),
-    "an old Node, by its tag": (STEPS + "uses: actions/checkout@v2\n", "", "[action]"),
-}
-
-#: What the doctor never looked for, and shows now.
-NEW = {
+#: A workflow for each rule.
+BAD = {
     "template-injection": STEPS + 'run: echo "${{ github.event.issue.title }}"\n',
     "dangerous-triggers": STEPS.replace("push", "pull_request_target") + "run: x\n",
     "excessive-permissions": STEPS.replace("permissions: {}\n", "") + "run: x\n",
@@ -47,56 +29,27 @@ NEW = {
 }
 
 
-def zizmor(content: str, folder: Path) -> str:
-    file = folder / CI_PATH
-    file.parent.mkdir(parents=True)
-    file.write_text(content)
-    program = Path(sys.executable).with_name("zizmor")
-    ran = subprocess.run(
-        [program, "--offline", "--quiet", "--strict-collection", "--min-severity=medium", "."],
-        cwd=folder, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert ran.returncode != 0
-    return ran.stdout + ran.stderr
+def linted(find: Callable[[str], str | None] = installed_program, settings: bytes = b"", **workflows: str) -> Finding:
+    """What the doctor shows of zizmor's findings: one thing.
 
-
-def actionlint(content: str) -> str:
-    made = subprocess.run(
-        [sys.executable, ROOT / "tools" / "go_tool.py", "actionlint"], capture_output=True, text=True, check=True
-    )
-    ran = subprocess.run(
-        [made.stdout.strip(), "-oneline", "-"], input=content, capture_output=True, text=True, check=False
-    )
-    assert ran.returncode == 1
-    return ran.stdout
-
-
-@pytest.mark.parametrize("said", LEFT)
-def test_what_the_doctor_left_to_linters_fails_there(said: str, tmp_path: Path) -> None:
-    content, by_zizmor, by_actionlint = LEFT[said]
-    assert by_zizmor or by_actionlint
-    if by_zizmor:
-        assert by_zizmor in zizmor(content, tmp_path)
-    if by_actionlint:
-        assert by_actionlint in actionlint(content)
-
-
-def linted(find: Callable[[str], str | None] = installed_program, **workflows: str) -> list[Answer]:
-    """What the doctor shows of zizmor's findings."""
+    :param settings: the repository's own for zizmor
+    """
     files = {**FILES, **{f".github/workflows/{name}.yml": text.encode() for name, text in workflows.items()}}
-    return list(actions.lint(look(replace(WELL, files=files), read_used), find))
+    if settings:
+        files[".github/zizmor.yml"] = settings
+    (found,) = actions.lint(look(replace(WELL, files=files), read_used), find)
+    assert isinstance(found, Finding)
+    return found
 
 
 def test_this_repositorys_own_workflows_are_well() -> None:
-    (found,) = linted()
-    assert isinstance(found, Finding)
+    found = linted()
     assert (found.level, found.text.startswith("zizmor finds nothing in ")) == ("ok", True)
 
 
-@pytest.mark.parametrize("rule", NEW)
+@pytest.mark.parametrize("rule", BAD)
 def test_the_doctor_shows_what_zizmor_finds(rule: str) -> None:
-    (found,) = linted(bad=NEW[rule], good=STEPS + f"uses: {ACTION}\n")
-    assert isinstance(found, Finding)
+    found = linted(bad=BAD[rule], good=STEPS + f"uses: {ACTION}\n")
     assert (found.level, found.text.partition(":")[0]) == ("problem", rule)
     assert "bad.yml:" in found.text
     assert "good.yml" not in found.text
@@ -104,18 +57,12 @@ def test_the_doctor_shows_what_zizmor_finds(rule: str) -> None:
 
 
 def test_the_repositorys_own_settings_for_zizmor_count() -> None:
-    bad = NEW["unpinned-uses"]
-    assert len(linted(bad=bad)) == 1
     settings = b"rules: {unpinned-uses: {disable: true}, self-repository: {disable: true}}\n"
-    files = {**FILES, CI_PATH: bad.encode(), ".github/zizmor.yml": settings}
-    (found,) = actions.lint(look(replace(WELL, files=files), read_used))
-    assert isinstance(found, Finding)
-    assert found.level == "ok"
+    assert linted(settings=settings, bad=BAD["unpinned-uses"]).level == "ok"
 
 
 def test_a_workflow_that_github_refuses_is_a_problem_in_one_line() -> None:
-    (found,) = linted(bad="on: push\njobs: {a: {permissions: {}}}\n")
-    assert isinstance(found, Finding)
+    found = linted(bad="on: push\njobs: {a: {permissions: {}}}\n")
     assert found.level == "problem"
     assert "bad.yml" in found.text
     assert "backtrace" not in found.text
@@ -133,14 +80,11 @@ def make_program(folder: Path, script: str) -> str:
 @pytest.mark.parametrize("printed", ["", "[1]", '[{"ident": "a", "desc": "b", "url": "c", "locations": [{}]}]', "{}"])
 def test_an_answer_that_can_not_be_read_is_unknown(printed: str, tmp_path: Path) -> None:
     program = make_program(tmp_path, f"echo '{printed}'")
-    (found,) = linted(lambda _: program)
-    assert isinstance(found, Finding)
-    assert found.level == "unknown"
+    assert linted(lambda _: program).level == "unknown"
 
 
 def test_without_zizmor_the_doctor_says_where_to_get_it() -> None:
-    (found,) = linted(lambda _: None, bad=NEW["unpinned-uses"])
-    assert isinstance(found, Finding)
+    found = linted(lambda _: None, bad=BAD["unpinned-uses"])
     assert (found.level, "'.[lint]'" in found.remedy) == ("unknown", True)
 
 
