@@ -114,14 +114,21 @@ def test_an_issue_that_gets_no_label_is_closed_at_once(github: GitHubServer) -> 
     assert [issue["state"] for issue in github.repositories[REPOSITORY].issues] == ["closed"]
 
 
-def test_a_release_that_was_given_up_changes_nothing(github: GitHubServer, stage: Stage) -> None:
-    tracker = tracker_of(github)
+def test_an_issue_of_a_release_that_was_given_up_follows_the_next_one(github: GitHubServer, stage: Stage) -> None:
+    tracker, after = tracker_of(github), "snapshot-20261121.01"
+    stage.upload(stage.fill(pythons=[OTHER_PYTHON]))
     track(stage.forge, tracker, stage.tag)
     before = tracker.open_issues()
-    assert [issue.key for issue in before] == ["snapshot/sdk-linux-x86_64"]
-    decisions.abandon(stage.forge, stage.tag, "never mind")
+    assert [issue.key for issue in before] == [f"snapshot/mlir-linux-x86_64-{PYTHON}"]
+    decisions.abandon(stage.forge, stage.tag, "superseded")
     assert track(stage.forge, tracker, stage.tag).steps == ()
     assert tracker.open_issues() == before
+    stage.add_tag(after, "20261121.1", revision="b" * 40)
+    folder = stage.fill(tag=after, version="20261121.1", revision="b" * 40, pythons=[OTHER_PYTHON])
+    stage.upload(folder, tag=after)
+    track(stage.forge, tracker, after)
+    (issue,) = tracker.open_issues()
+    assert f"First failed in: `{stage.tag}`\nLast failed in: `{after}`" in issue.body
 
 
 def test_a_target_that_was_waived_is_not_well_again(github: GitHubServer, stage: Stage) -> None:
@@ -168,25 +175,6 @@ def test_an_experimental_target_has_an_issue_until_it_is_released(github: GitHub
     stage.publish(stage.fill(**options, pythons=[PYTHON], distribution="mlir-core"), tag=last)
     track(stage.forge, tracker, last)
     assert tracker.open_issues() == []
-
-
-def test_an_issue_of_a_superseded_snapshot_follows_the_next_one(github: GitHubServer, stage: Stage) -> None:
-    tracker, target = tracker_of(github), f"mlir-linux-x86_64-{PYTHON}"
-    stage.upload(stage.fill(pythons=[OTHER_PYTHON]))
-    track(stage.forge, tracker, stage.tag)
-    for day, complete in ((21, False), (22, True)):
-        previous = stage.tag if day == 21 else f"snapshot-202611{day - 1}.01"
-        decisions.abandon(stage.forge, previous, "superseded")
-        assert track(stage.forge, tracker, previous).steps == ()
-        tag, revision = f"snapshot-202611{day}.01", f"{day:040d}"
-        stage.add_tag(tag, f"202611{day}.1", revision=revision)
-        pythons = [OTHER_PYTHON, PYTHON] if complete else [OTHER_PYTHON]
-        folder = stage.fill(tag=tag, version=f"202611{day}.1", revision=revision, pythons=pythons)
-        stage.upload(folder, tag=tag)
-        track(stage.forge, tracker, tag)
-        issues = tracker.open_issues()
-        assert [issue.key for issue in issues] == ([] if complete else [f"snapshot/{target}"])
-        assert all(f"First failed in: `{stage.tag}`\nLast failed in: `{tag}`" in issue.body for issue in issues)
 
 
 # -- what the jobs tell --------------------------------------------------------------------------------------------
@@ -280,18 +268,6 @@ def test_a_platform_without_an_sdk_has_one_issue(release: GitHubServer, stage: S
     stage.upload(stage.fill(pythons=[OTHER_PYTHON]))
     (issue,) = look(release, stage)
     assert issue.key == f"snapshot/{TARGET}"
-
-
-def test_the_second_job_of_an_sdk_counts_if_it_is_of_the_same_run(release: GitHubServer, stage: Stage) -> None:
-    add_run(release, stage.tag, (FIRST, "success"), (SECOND, "failure"))
-    (issue,) = look(release, stage)
-    assert issue.key == f"snapshot/{SDK}"
-    assert f"[`linux-x86_64 / {SECOND}`]" in issue.body
-    add_run(release, stage.tag, (FIRST, "success"), (SECOND, "success"))
-    assert {issue.key for issue in look(release, stage)} == {
-        f"snapshot/{TARGET}",
-        f"snapshot/mlir-linux-x86_64-{OTHER_PYTHON}",
-    }
 
 
 # -- the command ---------------------------------------------------------------------------------------------------

@@ -26,7 +26,6 @@ from tests.healthy import (
     ACTION,
     CALLER,
     CALLER_PATH,
-    CI,
     CI_PATH,
     COMPOSITE,
     INTEGRATE,
@@ -352,7 +351,11 @@ def test_the_token_of_integrate(github: GitHubServer, doctor: Doctor) -> None:
     settings: dict[str, Any] = SETTINGS | {"secrets": [f"OTHER_{number}" for number in range(120)]}
     github.add_repository(REPOSITORY, FILES, **settings)
     place, token = github.repositories[REPOSITORY].settings, github.token(scopes=ADMINISTRATOR, kind="ghp")
-    assert doctor.ask(token)[0]["pull-request-token"] == "problem"
+    found, _ = doctor.ask(token)
+    assert found["pull-request-token"] == found["pull-request-creation"] == "problem"
+    place["workflow_permissions"] = {"can_approve_pull_request_reviews": True}
+    found, _ = doctor.ask(token)
+    assert (found["pull-request-token"], found["pull-request-creation"]) == ("problem", "ok")
     place["secrets"] = (*place["secrets"], "integrate_token")  # on the second page
     assert doctor.ask(token)[0]["pull-request-token"] == "ok"
     place["secrets"], place["organization_secrets"] = (), ("INTEGRATE_TOKEN",)
@@ -363,20 +366,6 @@ def test_the_token_of_integrate(github: GitHubServer, doctor: Doctor) -> None:
     forbidden = Fault(status=404, message="Not Found")
     github.faults = lambda record: forbidden if "/organization-" in record.path else None
     assert doctor.ask(token)[0]["pull-request-token"] == "unknown"
-
-
-def test_ci_that_is_dispatched(github: GitHubServer, doctor: Doctor) -> None:
-    files = {**FILES, "integrate.toml": INTEGRATE + b'[ci]\nworkflow = "ci.yml"\n', CI_PATH: CI}
-    names = (*SETTINGS["workflows"], "ci.yml")
-    github.add_repository(REPOSITORY, files, **SETTINGS | {"secrets": (), "workflows": names})
-    place, token = github.repositories[REPOSITORY].settings, github.token(scopes=ADMINISTRATOR, kind="ghp")
-    found, _ = doctor.ask(token)
-    assert found["pull-request-token"] == "ok"
-    assert found["pull-request-creation"] == "problem"
-    place["workflow_permissions"] = {"can_approve_pull_request_reviews": True}
-    assert doctor.ask(token)[0]["pull-request-creation"] == "ok"
-    place["disabled"] = ("ci.yml",)
-    assert doctor.ask(token)[0]["pull-request-token"] == "problem"
 
 
 def test_actions_that_may_not_run(github: GitHubServer, doctor: Doctor) -> None:

@@ -23,7 +23,7 @@ from mlir_release.release.forge.observations import (
     Token,
     WorkflowDefaults,
 )
-from tests.healthy import CALLER_PATH, CI_PATH, FILES, KEPT, TAG_RULES, WELL, examined, signed_by
+from tests.healthy import CALLER_PATH, CI_PATH, FILES, KEPT, TAG_RULES, WELL, examined, found, signed_by
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -197,15 +197,6 @@ def test_what_is_hidden_is_unknown_and_not_ok(check: str, changes: dict[str, Any
     assert others <= {"pull-request-creation"}
 
 
-def test_what_is_hidden_names_the_permission_that_github_asked_for() -> None:
-    refusals = {
-        "/actions/secrets": Refusal(said="403 Resource not accessible", permissions="secrets=read"),
-        "/pages": Refusal(said="403 Resource not accessible", permissions="pages=write"),
-    }
-    seen = replace(WELL, pages=None, refusals=refusals)
-    assert [finding.remedy for finding in findings(seen, "unknown")] == ["use a token that has pages: write"]
-
-
 def test_what_a_plan_lacks_is_reported_in_githubs_words() -> None:
     said = "403 Upgrade to GitHub Pro or make this repository public to enable this feature."
     seen = replace(WELL, tag_rules=None, refusals={"/rulesets": Refusal(said=said)})
@@ -297,3 +288,24 @@ def test_remedies_are_shown_once_and_problems_first() -> None:
     assert table[0] == examination.count
     assert table[-2] == r"| a | unknown | a\|b | look |"
     assert len(table) == 1 + 3 + 4
+
+
+#: Dots in the tags of final releases: ``llvm-22.1.8.01``; a candidate's has fewer: ``llvm-23.1rc1.01``.
+FINAL_ONLY = "llvm-*.*.*.*"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "candidates", "level"),
+    [("llvm-*", False, "ok"), ("llvm-*", True, "ok"), (FINAL_ONLY, False, "ok"), (FINAL_ONLY, True, "problem")],
+)
+def test_the_environment_must_admit_the_candidates_that_go_to_pypi(pattern: str, candidates: bool, level: str) -> None:
+    targets = FILES["targets.toml"].replace(
+        b"[release]\n", b"[release]\npypi-candidates = %s\n" % str(candidates).lower().encode()
+    )
+    there = {"pypi": Environment(refs="selected", tags=(pattern,))}
+    files = {**FILES, "targets.toml": targets}
+    (finding,) = found("environment", environments=there, files=files)
+    assert finding.level == level
+    assert ("release candidates" in finding.text) == candidates
+    (reviewers,) = found("environment-reviewers", environments=there, files=files)
+    assert reviewers.level == "problem"
