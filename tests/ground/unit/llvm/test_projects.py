@@ -1,4 +1,4 @@
-"""Projects that other distributions bring: found by entry points, refused with a reason, and rows of the matrix."""
+"""Entry points of installed distributions; and projects that these bring: refused with a reason, or in the matrix."""
 
 from __future__ import annotations
 
@@ -50,21 +50,42 @@ PROJECT = Project(
 """
 
 
+CACHES = (plugins.plugins.cache_clear, find_project.cache_clear)
+
+#: Entry points that no distribution installed here has.
+GROUP = "acme.commands"
+
+
+@pytest.fixture(autouse=True)
+def read_anew() -> Iterator[None]:
+    """What is installed is looked for in each test, and again after it."""
+    for clear in CACHES:
+        clear()
+    yield
+    for clear in CACHES:
+        clear()
+
+
+def describe(folder: Path, name: str, version: str, entry_points: bytes) -> None:
+    """What pip writes of an installed distribution."""
+    info = folder / f"{name}-{version}.dist-info"
+    info.mkdir(parents=True)
+    (info / "entry_points.txt").write_bytes(entry_points)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+
+
 @pytest.fixture
 def bring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bring]:
     """Installs a distribution that brings the project ``circt``."""
-    caches = (plugins.plugins.cache_clear, find_project.cache_clear)
 
     def install(distribution: str = "circt_release", module: str = "a_circt", text: str = MODULE) -> Path:
-        package, info = tmp_path / module, tmp_path / f"{distribution}-1.0.dist-info"
+        package = tmp_path / module
         (package / "tests").mkdir(parents=True)
         (package / "__init__.py").write_text(text)
         (package / "tests" / "smoke.py").touch()
         (package / "known_failures.toml").touch()
-        info.mkdir()
-        (info / "entry_points.txt").write_text(f"[mlir_release.projects]\ncirct = {module}:PROJECT\n")
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.0\n")
-        for clear in caches:
+        describe(tmp_path, distribution, "1.0", f"[mlir_release.projects]\ncirct = {module}:PROJECT\n".encode())
+        for clear in CACHES:
             clear()
         return package
 
@@ -72,8 +93,6 @@ def bring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bring]:
     yield install
     for name in [name for name in sys.modules if name.startswith("a_circt")]:
         del sys.modules[name]
-    for clear in caches:
-        clear()
 
 
 def targets(**keys: Any) -> str:
@@ -150,6 +169,13 @@ def test_an_unknown_project_is_named_with_those_that_there_are() -> None:
     assert "did you mean 'mlir'" in error.remedy
 
 
+@pytest.mark.parametrize(("line", "why"), [("gate = false", "gate is an unknown"), ('gates = "no"', "gates is not a")])
+def test_a_mistake_in_the_table_of_a_project_is_named(line: str, why: str) -> None:
+    text = make_targets(make_row()) + f"[project.mlir]\n{line}\n"
+    error = refused(lambda: Matrix.parse(text), "config-invalid", "has a mistake in project.mlir")
+    assert why in str(error.why)
+
+
 def test_two_projects_with_one_distribution_name_are_refused(bring: Bring) -> None:
     bring()
     text = targets().replace('distribution = "circt-plain"', 'distribution = "MLIR"'.lower())
@@ -221,3 +247,24 @@ def test_what_a_project_does_in_a_room_is_imported_when_the_room_asks(bring: Bri
     assert "No module named 'a_circt.for_wheels'" in error.why
     (package / "for_sdk.py").write_text("KEPT = ('circt',)\n")
     assert project.room("sdk").KEPT == ("circt",)
+
+
+# -- entry points of any group -----------------------------------------------------------------------------------------
+
+
+def test_the_first_on_the_path_counts_and_two_of_one_name_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    describe(tmp_path / "a", "Acme_tools", "2.0", b"[console_scripts]\nx = y:z\n\n[acme.commands]\nacme = acme:run\n")
+    describe(tmp_path / "b", "acme.tools", "1.0", b"[acme.commands]\nold = acme:run\n")
+    describe(tmp_path / "b", "other", "1.0", b"[acme.commands]\n# a comment = here\nacme=other:run [all]\n")
+    for name in ("b", "a", "nothing"):
+        monkeypatch.syspath_prepend(tmp_path / name)
+    found = {name: [(row.distribution, row.value) for row in rows] for name, rows in plugins.plugins(GROUP).items()}
+    assert found == {"acme": [("acme-tools 2.0", "acme:run"), ("other 1.0", "other:run [all]")]}
+
+
+def test_a_file_that_is_no_text_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    describe(tmp_path, "broken", "1.0", b"[acme.commands]\n\xff = a:b\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert plugins.plugins(GROUP) == {}

@@ -39,6 +39,12 @@ def answers(check: str = "pull-request-token", **changes: Any) -> list[Finding]:
     return found(check, **changes)
 
 
+def level_of(check: str = "pull-request-token", **changes: Any) -> str:
+    """The level of the one answer."""
+    (answer,) = answers(check, **changes)
+    return answer.level
+
+
 def test_nothing_is_said_where_nothing_is_integrated() -> None:
     files = {path: text for path, text in FILES.items() if path != "integrate.toml"}
     assert answers(files=files, secrets=NOTHING) == []
@@ -60,8 +66,7 @@ def test_any_other_secret_is_not_the_one() -> None:
 )
 def test_the_secret_is_found_however_it_is_written(expression: str) -> None:
     text = CALLER.replace(b"${{ secrets.INTEGRATE_TOKEN }}", expression.encode())
-    (found,) = answers(files={**FILES, CALLER_PATH: text})
-    assert found.level == "ok"
+    assert level_of(files={**FILES, CALLER_PATH: text}) == "ok"
 
 
 @pytest.mark.parametrize(
@@ -82,10 +87,8 @@ def test_a_caller_that_passes_no_token_of_its_own(old: bytes, new: bytes) -> Non
     (found,) = answers("pull-request-creation", files=files)
     assert found.level == "problem"
     assert "Allow GitHub Actions to create" in found.remedy
-    (found,) = answers("pull-request-creation", files=files, defaults=MAY_OPEN)
-    assert found.level == "ok"
-    (found,) = answers("pull-request-creation", files=files, defaults=None)
-    assert found.level == "unknown"
+    assert level_of("pull-request-creation", files=files, defaults=MAY_OPEN) == "ok"
+    assert level_of("pull-request-creation", files=files, defaults=None) == "unknown"
 
 
 def test_a_dispatched_workflow_is_as_good_as_a_token() -> None:
@@ -109,8 +112,7 @@ def test_a_dispatched_workflow_that_does_not_start(changes: dict[str, Any], leve
     (found,) = answers(**{"files": BY_CI, "secrets": NOTHING, "workflows": ACTIVE, **changes})
     assert found.level == level
     assert said in found.text
-    (found,) = answers(**{"files": BY_CI, "workflows": ACTIVE, **changes})  # the token is there: enough
-    assert found.level == "ok"
+    assert level_of(**{"files": BY_CI, "workflows": ACTIVE, **changes}) == "ok"  # the token is there: enough
 
 
 def test_no_workflow_calls_it() -> None:
@@ -127,14 +129,11 @@ def test_integrate_itself_finds_its_secret_when_it_is_dispatched() -> None:
     (found,) = answers(files=files)
     assert found.level == "problem"
     assert "secret APP_TOKEN" in found.text
-    (found,) = answers(files=files, secrets=Names(seen={"APP_TOKEN": ""}))
-    assert found.level == "ok"
-    (found,) = answers(files={**FILES, own: files[own]})  # but a caller gives it one
-    assert found.level == "ok"
+    assert level_of(files=files, secrets=Names(seen={"APP_TOKEN": ""})) == "ok"
+    assert level_of(files={**FILES, own: files[own]}) == "ok"  # but a caller gives it one
     files = {**BY_CI, own: files[own]}
     del files[CALLER_PATH]
-    (found,) = answers(files=files, workflows=ACTIVE)
-    assert found.level == "ok"
+    assert level_of(files=files, workflows=ACTIVE) == "ok"
 
 
 def test_an_app_whose_token_a_step_makes() -> None:

@@ -1,8 +1,11 @@
-"""Names of checks that never occur are found before policy green waits for them; what a snapshot left out is told."""
+"""What is asked of releases, dates and projects: checks that never occur, what is left out, CPythons that are old."""
 
 from __future__ import annotations
 
+import sys
 from datetime import UTC, date, datetime
+from itertools import pairwise
+from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING
 from unittest.mock import patch
 
@@ -11,7 +14,7 @@ from msgspec import structs
 
 from mlir_release.builder.model.test_report import TestEntry
 from mlir_release.operate.doctor import releases
-from mlir_release.operate.doctor.releases import LOOKED_AT
+from mlir_release.operate.doctor.releases import LOOKED_AT, read_dates
 from mlir_release.release.forge.github.refusals import refused
 from mlir_release.release.forge.services import Commit
 from mlir_release.release.model.matrix import Matrix
@@ -19,6 +22,7 @@ from mlir_release.release.model.release_settings import TARGETS_FILE
 from mlir_release.release.model.release_tags import SnapshotTag
 from mlir_release.release.pinning.state import tag_message
 from tests.healthy import ROOT, asked
+from tests.made_up_project import made_up_targets, registered
 from tests.memory_forge import MemoryForge
 from tests.paper_forge import PaperForge, make_manifest
 from tests.release_stage import TARGETS
@@ -29,6 +33,8 @@ if TYPE_CHECKING:
 
     from mlir_release.operate.doctor.results import Finding
 
+SHIPPED_TEXT = (ROOT / TARGETS_FILE).read_text(encoding="utf-8")
+SHIPPED = Matrix.parse(SHIPPED_TEXT)
 GREEN = Matrix.parse(TARGETS.replace("[release]", '[release.green]\nchecks = ["linux", "windows"]\n\n[release]', 1))
 
 
@@ -101,7 +107,6 @@ def test_exclusions_of_the_newest_snapshot_are_told_by_reason() -> None:
     )
 
 
-WINDOWS = Matrix.parse((ROOT / TARGETS_FILE).read_text(encoding="utf-8"))
 TESTS = (
     *(f"{suite}-mlir-windows-x64-cp3{minor}" for suite in ("smoke", "bindings") for minor in (11, 12, 13, 14)),
     "regression-mlir-windows-x64",
@@ -117,8 +122,8 @@ def proofs(matrix: Matrix, *releases_: tuple[str, tuple[str, ...]]) -> list[Find
 
 
 def test_the_newest_snapshot_proves_a_platform_and_the_two_lines_are_said() -> None:
-    assert not proofs(WINDOWS)
-    (found,) = proofs(WINDOWS, ("snapshot-20261121.01", TESTS))
+    assert not proofs(SHIPPED)
+    (found,) = proofs(SHIPPED, ("snapshot-20261121.01", TESTS))
     assert (found.check, found.level) == ("proven", "ok")
     assert found.text == (
         'snapshot-20261121.01 proves windows-x64 (rows of mlir): write proven = "snapshot-20261121.01" into '
@@ -131,7 +136,118 @@ def test_what_is_missing_or_an_experiment_or_said_already_proves_nothing() -> No
         f"{suite}-mlir-windows-x64-{python}" for suite in ("smoke", "bindings") for python in ("cp314t", "cp315t")
     )
     for names in ((), other, *(tuple(name for name in TESTS if name != left) for left in TESTS)):
-        assert not proofs(WINDOWS, ("snapshot-20261121.01", names))
-    text = (ROOT / TARGETS_FILE).read_text(encoding="utf-8")
-    said = text.replace("[runtime.windows-x64]\n", '[runtime.windows-x64]\nproven = "snapshot-20261121.01"\n')
+        assert not proofs(SHIPPED, ("snapshot-20261121.01", names))
+    said = SHIPPED_TEXT.replace("[runtime.windows-x64]\n", '[runtime.windows-x64]\nproven = "snapshot-20261121.01"\n')
     assert not proofs(Matrix.parse(said), ("snapshot-20261121.01", TESTS))
+
+
+# -- dates, on a fixed day -----------------------------------------------------------------------------------------
+
+TODAY = date(2026, 11, 21)
+
+
+def on(check: str, matrix: Matrix, today: date) -> list[Finding]:
+    noon = datetime(today.year, today.month, today.day, 12, tzinfo=UTC)
+    return asked(check, matrix, MemoryForge({}, now=noon))
+
+
+def findings(pythons: Sequence[str], today: date = TODAY) -> list[Finding]:
+    return on("cpython", Matrix.parse(make_targets(make_row(), pythons=pythons)), today)
+
+
+def test_the_shipped_matrix_is_of_its_day() -> None:
+    (found,) = on("cpython", SHIPPED, TODAY)
+    assert (found.level, found.text) == ("ok", "the matrix's CPythons are today's: 3.11, 3.12, 3.13, 3.14, 3.15")
+
+
+@pytest.mark.parametrize(
+    ("today", "level"), [(date(2026, 10, 31), "ok"), (date(2026, 11, 1), "problem"), (date(2026, 11, 21), "problem")]
+)
+def test_the_end_of_a_life(today: date, level: str) -> None:
+    (found,) = findings(["cp310", "cp314"], today)
+    assert found.level == level
+    if level == "problem":
+        assert found.text == "CPython 3.10 reached the end of its life on 2026-10-31 (PEP 619)"
+        assert found.remedy == "remove cp310 from the pythons in targets.toml"
+
+
+@pytest.mark.parametrize(
+    ("pythons", "today", "level"),
+    [
+        (["cp314"], TODAY, "ok"),  # 3.15 is out for seven weeks
+        (["cp314"], date(2026, 12, 29), "ok"),
+        (["cp314"], date(2026, 12, 30), "problem"),
+        (["cp314", "cp315"], date(2026, 12, 30), "ok"),
+        (["cp314", "cp315t"], date(2026, 12, 30), "ok"),
+        (["cp312", "cp314"], TODAY, "ok"),  # a gap is a decision
+    ],
+)
+def test_a_new_one_that_is_missing(pythons: list[str], today: date, level: str) -> None:
+    (found,) = findings(pythons, today)
+    assert found.level == level
+    if level == "problem":
+        assert found.text == "CPython 3.15 is out since 2026-10-01 (PEP 790), and no target is for it"
+        assert "required = false" in found.remedy
+
+
+@pytest.mark.parametrize(
+    ("pythons", "today", "what"),
+    [(["cp316", "cp317"], date(2027, 12, 1), "CPython 3.17"), (["cp316"], date(2028, 12, 1), "CPython after 3.16")],
+)
+def test_what_the_table_does_not_know_is_unknown(pythons: list[str], today: date, what: str) -> None:
+    (found,) = findings(pythons, today)
+    assert (found.level, found.text) == ("unknown", f"this version of mlir-release knows no dates of {what}")
+
+
+def test_the_dates_are_in_order() -> None:
+    lives = read_dates().lives()
+    assert [python.minor for python in lives] == list(range(9, 9 + len(lives)))
+    for one, other in pairwise(lives.values()):
+        assert one.first_release < other.first_release
+        assert one.end_of_life < other.end_of_life
+    assert all(4 <= life.end_of_life.year - life.first_release.year <= 5 for life in lives.values())
+
+
+@pytest.mark.parametrize(
+    ("today", "said"),
+    [
+        (date(2027, 5, 1), "none of the matrix's runners"),
+        (date(2027, 6, 1), "GitHub takes the runner macos-15-intel away on 2027-08-01 (https://"),
+        (date(2027, 8, 2), "GitHub took the runner macos-15-intel away on 2027-08-01 (https://"),
+    ],
+)
+def test_the_end_of_a_runner_is_told_in_time(today: date, said: str) -> None:
+    labels = ["ubuntu-24.04", "macos-15-intel", "our-own"]
+    runtimes = [SimpleNamespace(runner=label) for label in (*labels, labels[1])]
+    (found,) = on("runners", SimpleNamespace(runtimes=runtimes), today)  # type: ignore[arg-type]
+    assert found.level == ("ok" if "none" in said else "problem")
+    assert said in found.text
+
+
+# -- projects of the matrix --------------------------------------------------------------------------------------------
+
+
+def test_our_own_project_is_well() -> None:
+    (finding,) = asked("projects", Matrix.parse(make_targets(make_row(), make_row("mlir-core", required=False))), None)
+    assert (finding.check, finding.level, finding.text) == ("projects", "ok", "mlir makes mlir, mlir-core")
+
+
+def test_a_project_whose_modules_are_missing_is_a_problem() -> None:
+    with registered("plain"):
+        found = asked("projects", Matrix.parse(made_up_targets(mlir=True)), None)
+        assert [finding.level for finding in found] == ["ok", "problem"]
+        assert "plain of made-up 1.0 can't be used" in found[1].text
+        assert "for_sdk" in found[1].text
+        assert found[1].remedy
+
+
+def test_a_project_of_another_distribution_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    for room in ("sdk", "wheels", "testing"):
+        name = f"tests.made_up_project.for_{room}"
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    with registered("plain"):
+        (finding,) = asked("projects", Matrix.parse(made_up_targets(gates=False)), None)
+        assert finding.text == (
+            "plain makes plain-library; no release waits for it; it comes from made-up 1.0, which jobs have if "
+            "requirements/toolkit.txt names it"
+        )

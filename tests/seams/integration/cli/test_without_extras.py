@@ -30,7 +30,6 @@ ABOUT_EXTRAS = (
     "--ignore=tests/seams/unit/test_floors.py",
     "--ignore=tests/seams/unit/test_readers.py",
     "--ignore=tests/seams/unit/test_documentation.py",
-    "--deselect=tests/ground/unit/test_plugins.py::test_they_are_those_of_importlib_metadata",
     "--deselect=tests/seams/unit/cli/test_app.py::test_completion_imports_only_the_command_that_is_typed_and_asks_no_forge",
     "--deselect=tests/ground/unit/test_errors.py::test_every_error_of_ours_has_an_id_of_the_table_and_every_id_an_error",
 )
@@ -46,8 +45,8 @@ ROOMS = (
 
 #: Tests of what our own projects say of themselves.
 ABOUT_PROJECTS = (
-    "operate/unit/doctor/test_projects.py::test_our_own_project_is_well",
-    "operate/unit/doctor/test_projects.py::test_a_project_whose_modules_are_missing_is_a_problem",
+    "operate/unit/doctor/test_releases.py::test_our_own_project_is_well",
+    "operate/unit/doctor/test_releases.py::test_a_project_whose_modules_are_missing_is_a_problem",
     "builder/unit/tools/test_build_tools.py::test_wheels_ask_for_the_same_cmake_as_the_toolkit",
     "release/unit/index/test_generate.py::test_an_sdks_wheels_have_a_heading_of_their_own_and_how_they_are_used",
     "release/unit/index/test_generate.py::test_the_feed",
