@@ -54,6 +54,11 @@ def run(here: Bench, command: Sequence[str], **options: Any) -> Bisected:
     return bisect(LocalForge(here.forge), Wish(command=command, **{**ENDS, "python": sys.executable, **options}))
 
 
+def span(bad: int) -> tuple[str, ...]:
+    """Of the command line, for a bisect from the first snapshot on."""
+    return ("--good", tag_of(1), "--bad", tag_of(bad), f"--python={sys.executable}")
+
+
 def found(answer: Bisected) -> tuple[str, str]:
     return answer.before.tag, answer.after.tag
 
@@ -140,8 +145,7 @@ def test_what_somebody_changed_in_an_environment_of_an_earlier_bisect_is_put_rig
 
 def test_the_command_line_shows_the_way_a_table_and_a_summary(bench: Bench) -> None:
     bench.variables["GITHUB_STEP_SUMMARY"] = str(bench.folder / "summary")
-    arguments = ("--good", tag_of(1), "--bad", tag_of(3), f"--python={sys.executable}", "--", *failing_from(3))
-    output, errors = bench.start(*arguments).communicate(timeout=120)
+    output, errors = bench.start(*span(3), "--", *failing_from(3)).communicate(timeout=120)
     assert f"o.x {tag_of(1)} works; about 1 more" in errors
     assert f"oox {tag_of(2)} works" in errors
     assert [line.split()[0] for line in output.splitlines() if line.startswith(" snap")] == list(map(tag_of, (1, 2, 3)))
@@ -291,7 +295,7 @@ def test_a_changed_script_is_noticed(here: Bench, capsys: pytest.CaptureFixture[
 
 def test_two_at_once_are_told_apart(here: Bench) -> None:
     command = ("sh", "-c", "touch begun; sleep 1000")
-    process = here.start("--good", tag_of(1), "--bad", tag_of(2), f"--python={sys.executable}", "--", *command)
+    process = here.start(*span(2), "--", *command)
     try:
         wait_until(here.folder / "begun", process)
         error = refused(lambda: run(here, command, bad=tag_of(2)), "lost-race", "another process runs the same bisect")
@@ -312,18 +316,7 @@ def wait_until(path: Path, process: subprocess.Popen[str]) -> None:
 
 def test_a_bisect_waits_for_the_command_of_one_that_was_killed(here: Bench) -> None:
     script = f"[ -e begun ] || {{ echo $$ > begun; sleep 1000; }}; {shlex.join(failing_from(2))}"
-    arguments = (
-        "--good",
-        tag_of(1),
-        "--bad",
-        tag_of(2),
-        f"--python={sys.executable}",
-        "--json",
-        "--",
-        "sh",
-        "-c",
-        script,
-    )
+    arguments = (*span(2), "--json", "--", "sh", "-c", script)
     first = here.start(*arguments)
     wait_until(here.folder / "begun", first)
     first.kill()
@@ -342,8 +335,7 @@ def test_a_bisect_waits_for_the_command_of_one_that_was_killed(here: Bench) -> N
 def killed_over_and_over(bench: Bench, kills: int) -> None:
     """Kill a bisect ever later, and let the last one end. After one that ends before, another is begun."""
     (bench.folder / "test.py").write_text(SCRIPT)
-    ends = ("--good", tag_of(1), "--bad", tag_of(COUNT), f"--python={sys.executable}")
-    command = (*ends, "--retries", "2", "--json", "--", "python", "test.py")
+    command = (*span(COUNT), "--retries", "2", "--json", "--", "python", "test.py")
     reference = bench.folder.parent / "reference"
     whole = bench.start("--state", reference, *command)
     start = time.monotonic()
