@@ -35,15 +35,6 @@ def test_the_first_bad_position_is_found_in_as_many_steps_as_halving_takes(last:
         assert steps <= math.ceil(math.log2(last))
 
 
-def test_2000_releases_take_eleven_steps_between_the_ends() -> None:
-    taken = []
-    for first_bad in (1, 2, 3, 640, 999, 1000, 1001, 1357, 1998, 1999):
-        edge, steps = run(1999, first_bad)
-        assert edge == Edge(first_bad - 1, first_bad)
-        taken.append(steps)
-    assert max(taken) == math.ceil(math.log2(2000)) == 11
-
-
 @given(some.data())
 def test_the_answer_holds_the_first_bad_position_whatever_can_t_be_tested(data: some.DataObject) -> None:
     last = data.draw(some.integers(1, 60))

@@ -1,4 +1,4 @@
-"""A repository in which git of ours was killed: what it left is cleaned up, and what a person wrote stays."""
+"""A git that fails, the locks that keep several apart, and a repository in which git of ours was killed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.ground.git.repository import GitError
+from mlir_release.ground.git import locks
+from mlir_release.ground.git.repository import Git, GitError
 from mlir_release.ground.git.shared import SharedGit
 
 if TYPE_CHECKING:
@@ -85,3 +86,48 @@ def test_a_persons_lock_is_respected(git: SharedGit) -> None:
     (git.directory / ".git" / "index.lock").write_text("")
     with pytest.raises(GitError, match=r"index\.lock"):
         git.run(*MOVE)
+
+
+@pytest.mark.parametrize(
+    ("line", "id"), [("No space left on device", "disk-full"), ("Input/output error", "program-failed")]
+)
+def test_thousands_of_lines_of_a_git_that_fails_are_shortened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, id: str
+) -> None:
+    script = (
+        f'#!/bin/sh\ni=0\nwhile [ $i -lt 3000 ]; do echo "error: file $i: {line}" >&2; i=$((i+1)); done\nexit 128\n'
+    )
+    (tmp_path / "git").write_text(script)
+    (tmp_path / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    with pytest.raises(GitError) as caught:
+        Git(tmp_path).run("checkout", "HEAD")
+    assert caught.value.id == id
+    assert len(str(caught.value).splitlines()) < 90
+    assert caught.value.stderr.count("\n") == 3000  # whole for those who look for words in it
+    assert f"file 2999: {line}" in str(caught.value)
+
+
+# -- locks on files, between two descriptors as between two processes --------------------------------------------------
+
+
+def test_one_holds_a_lock_alone(tmp_path: Path) -> None:
+    path = tmp_path / "made" / "lock"
+    with locks.exclusive(path) as held:
+        assert held is not None
+        with locks.exclusive(path, wait=False) as second:
+            assert second is None
+    with locks.exclusive(path, wait=False) as again:
+        assert again is not None
+
+
+def test_several_hold_it_shared(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    path.touch()
+    with path.open() as first, path.open() as second, path.open() as third:
+        assert locks.lock(first.fileno(), shared=True)
+        assert locks.lock(second.fileno(), shared=True, wait=False)
+        assert not locks.lock(third.fileno(), wait=False)
+        locks.unlock(first.fileno())
+        locks.unlock(second.fileno())
+        assert locks.lock(third.fileno(), wait=False)

@@ -1,11 +1,15 @@
-"""A wrong value is named by its path, in words that come from its type."""
+"""A wrong value is named by its path, in words that come from its type; digests and trailers are read as written."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec import Struct
 
 from mlir_release.ground.documents.decode import (
@@ -19,6 +23,11 @@ from mlir_release.ground.documents.decode import (
     parse_toml,
     text,
 )
+from mlir_release.ground.documents.digests import record_digest, sha256_of
+from mlir_release.ground.documents.trailers import format_message, parse_trailers
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 Name = Annotated[str, text("[a-z]+", "a name of small letters")]
 
@@ -139,3 +148,29 @@ def test_the_names_of_a_releases_files_are_plain() -> None:
         "waiver-mlir-linux-x86_64.json",
     ):
         assert is_plain_name(name)
+
+
+def test_the_digest(tmp_path: Path) -> None:
+    content = "ä".encode() * 3_000_000
+    (tmp_path / "file").write_bytes(content)
+    expected = hashlib.sha256(content)
+    pieces = [content[:1], b"", content[1:]]
+    for form in (content, content.decode(), tmp_path / "file", pieces, iter(pieces)):
+        assert sha256_of(form) == expected.hexdigest()
+    assert base64.urlsafe_b64decode(record_digest(content) + "=") == expected.digest()
+
+
+keys = st.from_regex(r"[A-Za-z][A-Za-z0-9-]{0,20}", fullmatch=True)
+values = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Z")), min_size=1, max_size=40)
+lines = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Zl", "Zp")), max_size=60)
+
+
+@given(st.dictionaries(keys, values, min_size=1, max_size=5), values, st.lists(lines, max_size=5))
+def test_trailers_survive_a_message(trailers: dict[str, str], subject: str, body: list[str]) -> None:
+    assert parse_trailers(format_message(subject, "\n".join(body), trailers)) == trailers
+
+
+def test_prose_is_not_a_trailer() -> None:
+    assert parse_trailers("Subject: only") == {}
+    assert parse_trailers("Subject\n\nKey: value\nbut then prose") == {}
+    assert parse_trailers("Subject\n\nKey: value\n\nprose") == {}

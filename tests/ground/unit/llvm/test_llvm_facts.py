@@ -64,13 +64,6 @@ def test_what_an_old_tree_says() -> None:
     assert not facts.has_python_sources
 
 
-def test_a_version_that_was_never_seen_is_only_a_number() -> None:
-    later = LLVM_FILES | {
-        "cmake/Modules/LLVMVersion.cmake": LLVM_FILES["cmake/Modules/LLVMVersion.cmake"].replace("23", "41")
-    }
-    assert LlvmFacts.read(later.get).version == "41.1.1"
-
-
 def test_a_mention_of_the_stable_abi_is_no_option() -> None:
     tree = LLVM_FILES | {
         "mlir/CMakeLists.txt": "if(MLIR_ENABLE_PYTHON_STABLE_ABI AND x)\n# set(MLIR_ENABLE_PYTHON_STABLE_ABI\n"

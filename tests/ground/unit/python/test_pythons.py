@@ -84,12 +84,6 @@ def test_the_one_with_headers_wins(machine: Path) -> None:
     assert [python.executable for python in find_pythons()] == [with_headers]
 
 
-@pytest.mark.parametrize("text", ["3.12", "cp312", "312", "3.12.1", "python3.12"])
-def test_a_version_can_be_written_in_many_ways(machine: Path, text: str) -> None:
-    fake(machine / "bin" / "python3.12", (3, 12, 1))
-    assert [python.tag for python in find_pythons([text])] == ["cp312"]
-
-
 def test_an_exact_version_is_found_beside_a_newer_one(machine: Path) -> None:
     fake(machine / "bin" / "python3.12", (3, 12, 7))
     fake(machine / "pyenv" / "versions" / "3.12.1" / "bin" / "python", (3, 12, 1))

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 def test_a_file_is_written_with_its_folder(tmp_path: Path) -> None:
     target = tmp_path / "new" / "file"
+    assert read_if_there(target) is None
     write_atomically(target, "grün\n", durable=True)
     assert read_if_there(target) == "grün\n".encode()
     assert [path.name for path in target.parent.iterdir()] == ["file"]
@@ -117,12 +118,6 @@ def test_scratch_holds_the_temporary_file(tmp_path: Path) -> None:
     with replacing(tmp_path / "site" / "page", scratch=scratch) as temporary:
         assert temporary.parent == scratch
     assert (tmp_path / "site" / "page").is_file()
-
-
-def test_a_missing_file() -> None:
-    from pathlib import Path
-
-    assert read_if_there(Path("there-is-no-such-file")) is None
 
 
 def test_read_only_files_are_removed_where_the_system_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
