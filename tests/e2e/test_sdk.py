@@ -6,23 +6,34 @@ import os
 import re
 import shutil
 import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from mlir_release.builder.projects.mlir import cmake_exports
+from mlir_release.builder.projects.mlir.for_wheels import pin_binding_library
+from mlir_release.builder.projects.mlir.python_groups import EXPORTS, is_python_group
 from mlir_release.builder.projects.mlir.sdk_members import Reduced
 from mlir_release.builder.projects.mlir.sdk_programs import members_of_test_tools
 from mlir_release.builder.projects.mlir.sdk_wheels import wheel_info
 from mlir_release.builder.sdk.importer import import_sdk
 from mlir_release.builder.sdk.info import Sdk
 from mlir_release.builder.sdk.programs import check_relocated
-from mlir_release.builder.sdk.provision import available_releases, provide_sdk
+from mlir_release.builder.sdk.provision import LLVM_PROJECT, provide_sdk
+from mlir_release.builder.sdk.sources.debian import DebianPackages
+from mlir_release.builder.sdk.sources.source import fetch_source
+from mlir_release.builder.tools.build_tools import cmake_and_ninja
 from mlir_release.builder.wheels.archive import Identity
+from mlir_release.ground.python import venv
 from mlir_release.ground.storage.cache import cache_directory
+from tests.processes import run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
+
+    from mlir_release.builder.sdk.sources.releases import LlvmRelease
 
 pytestmark = [
     pytest.mark.e2e,
@@ -105,10 +116,9 @@ int main() {
 
 
 @pytest.fixture(scope="module")
-def sdk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sdk]:
+def sdk(release: LlvmRelease) -> Iterator[Sdk]:
     """Made somewhere, then moved: where it was made is gone."""
     cache = cache_directory()
-    release, _ = next(available_releases(cache=cache))
     provided = provide_sdk(release, release, cache=cache)
     # On the file system of the cache, so that files are linked, not copied.
     folder = cache / "test-sdks" / str(os.getpid())
@@ -126,8 +136,7 @@ def test_it_is_complete_and_unchanged_after_the_move(sdk: Sdk) -> None:
 
 def test_its_tools_run_after_the_move(sdk: Sdk) -> None:
     for tool in ("mlir-opt", "mlir-translate", "mlir-tblgen", "FileCheck", "ld.lld"):
-        done = subprocess.run([sdk.tools / tool, "--version"], capture_output=True, text=True, check=True)
-        assert sdk.info.llvm_version in done.stdout
+        assert sdk.info.llvm_version in run(sdk.tools / tool, "--version")
     module = "func.func @f(%a: i32) -> i32 { return %a : i32 }"
     lowered = subprocess.run(
         [sdk.tools / "mlir-opt", "--convert-func-to-llvm"], input=module, capture_output=True, text=True, check=True
@@ -169,22 +178,30 @@ def test_any_cmake_project_can_use_it(sdk: Sdk, tmp_path: Path) -> None:
         (tmp_path / name).write_text(text)
     build = tmp_path / "build"
     configure = ["cmake", "-G", "Ninja", "-S", str(tmp_path), "-B", str(build), f"-DCMAKE_PREFIX_PATH={sdk.root}"]
-    for command in ([*configure, "-DCMAKE_BUILD_TYPE=MinSizeRel"], ["ninja", "-C", str(build)]):
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    assert subprocess.run([build / "consumer"], capture_output=True, text=True, check=True).stdout == "1\n"
-    needed = subprocess.run(["ldd", str(build / "consumer")], capture_output=True, text=True, check=True).stdout
+    run(*configure, "-DCMAKE_BUILD_TYPE=MinSizeRel")
+    run("ninja", "-C", build)
+    assert run(build / "consumer") == "1\n"
+    needed = run("ldd", build / "consumer")
     assert not re.search(r"libLLVM|libMLIR|libzstd|libz\.", needed), needed
 
 
-def test_the_same_packages_give_the_same_sdk(sdk: Sdk, tmp_path: Path) -> None:
-    from mlir_release.builder.sdk.sources.debian import DebianPackages
-    from mlir_release.builder.sdk.sources.releases import release_at
-    from mlir_release.builder.sdk.sources.source import fetch_source
+def test_windows_could_export_every_name_of_the_c_api(sdk: Sdk) -> None:
+    """A DLL has at most 65,535 exports. Upstream lets it have each name of the objects, templates too.
 
+    Names of C++ are mangled in another way there, but are as many.
+    """
+    files = [path for path in (sdk.root / "lib" / "objects").rglob("*") if path.is_file()]
+    assert len(files) > 50
+    printed = run(sdk.tools / "llvm-nm", "--extern-only", "--defined-only", "--just-symbol-name", *files)
+    names = {line for line in printed.splitlines() if line and not line.endswith(":")}
+    assert len([name for name in names if name.startswith("mlir")]) > 1_000
+    assert len(names) < 65_535 / 4
+
+
+def test_the_same_packages_give_the_same_sdk(sdk: Sdk, release: LlvmRelease) -> None:
     cache = cache_directory()
     prefix = DebianPackages(cache).unpack(int(sdk.info.llvm_version.split(".")[0]))
-    tree = fetch_source(release_at(sdk.info.revision), cache=cache)
+    tree = fetch_source(release, cache=cache)
     again = import_sdk(
         prefix,
         source=tree.root,
@@ -194,3 +211,40 @@ def test_the_same_packages_give_the_same_sdk(sdk: Sdk, tmp_path: Path) -> None:
     )
     assert again.info == sdk.info
     shutil.rmtree(again.root)
+
+
+def test_its_python_sources_are_the_ones_that_upstreams_own_install_exports(
+    sdk: Sdk, release: LlvmRelease, tmp_path: Path
+) -> None:
+    """Every group, with every property. CMake writes the exports when it configures: nothing is compiled."""
+    source = fetch_source(release, cache=cache_directory(), directory=None, upstream=LLVM_PROJECT, whole=True)
+    others = [line for line in source.facts.binding_requirements if not line.startswith(("nanobind", "pybind11"))]
+    wanted = [pin_binding_library(source.facts.binding_requirements), *others, *source.facts.runtime_requirements]
+    environment = venv.cached(cache_directory() / "environments", Path(sys.executable), wanted)
+    cmake, ninja = cmake_and_ninja(cache_directory())
+    off = ("MLIR_INCLUDE_TESTS", "LLVM_INCLUDE_TESTS", "LLVM_INCLUDE_EXAMPLES", "LLVM_INCLUDE_BENCHMARKS",
+           "MLIR_PYTHON_STUBGEN_ENABLED", "LLVM_ENABLE_ZLIB", "LLVM_ENABLE_ZSTD", "LLVM_ENABLE_LIBXML2")  # fmt: skip
+    settings = {
+        **dict.fromkeys(off, "OFF"),
+        "LLVM_ENABLE_PROJECTS": "mlir",
+        "LLVM_TARGETS_TO_BUILD": "host",
+        "MLIR_ENABLE_BINDINGS_PYTHON": "ON",
+        "CMAKE_MAKE_PROGRAM": ninja,
+        "CMAKE_BUILD_TYPE": "Release",
+        "Python3_EXECUTABLE": environment.python,
+        "Python_EXECUTABLE": environment.python,
+    }
+    words = [f"-D{name}={value}" for name, value in settings.items()]
+    run(cmake, "-G", "Ninja", "-S", source.root / "llvm", "-B", tmp_path, *words)
+    (exports,) = tmp_path.glob("tools/mlir/cmake/modules/CMakeFiles/Export/*/MLIRTargets.cmake")
+    upstream = {name: target for name, target in cmake_exports.read(exports).items() if is_python_group(target)}
+    assert "MLIRPythonSources.Core" in upstream
+    assert cmake_exports.read(sdk.cmake_dir / "mlir" / EXPORTS) == upstream
+
+
+def test_every_python_source_is_there(sdk: Sdk) -> None:
+    groups = cmake_exports.read(sdk.cmake_dir / "mlir" / EXPORTS).values()
+    sources = [file for group in groups for file in group.properties.get("INTERFACE_SOURCES", "").split(";") if file]
+    assert len(sources) > 200
+    lost = [file for file in sources if not (sdk.root / file.removeprefix(cmake_exports.PREFIX)).is_file()]
+    assert lost == []

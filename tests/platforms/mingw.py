@@ -34,7 +34,6 @@ from mlir_release.ground.python import venv
 from mlir_release.ground.python.pythons import find_pythons
 from mlir_release.ground.storage.cache import cache_directory, locked
 from tests.platforms import wine
-from tests.platforms.zig import ZIG
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from mlir_release.builder.sdk.sources.releases import LlvmRelease
     from mlir_release.ground.python.pythons import Python
 
+ZIG = "ziglang==0.17.1"
 #: For MinGW, as clang and LLVM spell it.
 TRIPLE = "x86_64-w64-windows-gnu"
 

@@ -43,7 +43,7 @@ from mlir_release.ground.python.platforms import Platform
 from mlir_release.ground.python.pythons import find_pythons
 from mlir_release.ground.storage.cache import cache_directory, locked
 from tests.platforms import wine
-from tests.platforms.zig import ZIG
+from tests.platforms.mingw import ZIG
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
