@@ -1,4 +1,4 @@
-"""The pages' requirements and lock files, as pip and uv read them on each platform, from here: a wheel, or an error.
+"""Each target's wheel, and the pages' requirements and lock files, as pip and uv read them on each platform, from here.
 
 uv evaluates markers for another platform by itself. pip evaluates them for the machine that it runs on, so it is told
 what they are on the other one.
@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from msgspec import structs
+from packaging.utils import parse_wheel_filename
 
+from mlir_release.builder.model.names import WheelKey
 from mlir_release.ground.documents.digests import sha256_of
 from mlir_release.ground.python.cpython import CPython
 from mlir_release.ground.python.resolver import wheel_options
@@ -22,6 +24,7 @@ from mlir_release.release.instructions.lockfiles import newest_requirements, pyl
 from mlir_release.release.model.manifest import Manifest
 from tests.paper_forge import make_manifest
 from tests.platforms.runtimes import RUNTIMES, UV_PLATFORMS, make_wheels, pythons_of
+from tests.processes import run
 from tests.wheel_factory import TAG, VERSION
 
 if TYPE_CHECKING:
@@ -81,7 +84,30 @@ def file(request: pytest.FixtureRequest, release: Pinned, tmp_path: Path) -> Pat
 
 
 def expected(runtime: Runtime, python: CPython) -> str:
-    return f"mlir-{VERSION}-{python.tag}-{python.tag}-{runtime.tag}.whl"
+    return f"mlir-{VERSION}-{python.tag.removesuffix('t')}-{python.tag}-{runtime.tag}.whl"
+
+
+def test_names_are_read_back(runtime: Runtime, release: Pinned) -> None:
+    for python in pythons_of(runtime):
+        name = expected(runtime, python)
+        assert name in release[1]
+        _, version, _, tags = parse_wheel_filename(name)
+        assert str(version) == VERSION
+        assert {tag.platform for tag in tags} == {str(runtime.tag)}
+        slot = WheelKey.of_file(name)
+        assert slot is not None
+        assert (slot.platform, slot.python) == (runtime.platform, python.tag)
+
+
+def test_pip_takes_each_wheel_on_its_platform(runtime: Runtime, release: Pinned, tmp_path: Path) -> None:
+    (folder,) = {Path(url.removeprefix("file://")).parent for url in release[1].values()}
+    for python in pythons_of(runtime)[::3]:
+        run(
+            *(sys.executable, "-m", "pip", "download", "--quiet", "--no-index", "--no-deps"),
+            *(f"--dest={tmp_path / python.tag}", f"--find-links={folder}"),
+            *(*wheel_options(python, runtime.tag.accepted), f"mlir=={VERSION}"),
+        )
+        assert [path.name for path in (tmp_path / python.tag).iterdir()] == [expected(runtime, python)]
 
 
 def selectable(runtime: Runtime) -> list[CPython]:
