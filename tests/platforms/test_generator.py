@@ -6,7 +6,6 @@ where the steps that follow don't look.
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from mlir_release.ground.python.pythons import describe
 from mlir_release.ground.storage.cache import cache_directory
 from tests.build_job import make_job
 from tests.platforms.runtimes import RUNTIMES
+from tests.processes import run
 from tests.wheel_factory import make_wheel
 
 if TYPE_CHECKING:
@@ -44,15 +44,7 @@ print(environment["CMAKE_GENERATOR"])
 def chosen_on_windows(**variables: str) -> str:
     requirements = ("scikit-build-core", "ninja")
     environment = venv.cached(cache_directory() / "environments", Path(sys.executable), requirements)
-    done = subprocess.run(
-        [environment.python, "-c", PROGRAM],
-        env=environment.variables(variables),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    return run(environment.python, "-c", PROGRAM, variables=environment.variables(variables)).strip()
 
 
 def test_scikit_build_core_takes_ninja_on_windows_if_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

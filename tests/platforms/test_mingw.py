@@ -12,7 +12,6 @@ where their libraries are built.
 from __future__ import annotations
 
 import re
-import shutil
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -48,11 +47,7 @@ BEYOND = re.compile(
 
 @pytest.fixture(scope="module")
 def windows() -> wine.Windows:
-    lacks = wine.missing() or next((name for name in ("ccache",) if shutil.which(name) is None), "")
-    if lacks:
-        # Loud on purpose: nothing else loads a library that was made for Windows.
-        sys.stderr.write(f"\n*** NO WHEEL FOR WINDOWS WAS TRIED: this machine has no {lacks} ***\n")
-        pytest.skip(f"NOT TRIED: this machine has no {lacks}")
+    wine.skip_without("ccache")
     return wine.provide()
 
 

@@ -33,6 +33,7 @@ from mlir_release.ground.python.resolver import wheel_options
 from mlir_release.ground.storage.cache import cache_directory
 from tests.build_job import make_job
 from tests.platforms.runtimes import RUNTIMES, read_options
+from tests.processes import run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,16 +64,8 @@ def wheels(runtime: Runtime, tmp_path_factory: pytest.TempPathFactory) -> dict[s
     """Wheels of the runtime, by distribution."""
     folder = tmp_path_factory.mktemp(runtime.name)
     newest = PlatformTag.parse(NEWEST[runtime.os].format(arch=runtime.platform.tag_arch))
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", f"--dest={folder}"),
-            *(*wheel_options(PYTHON, newest.accepted), *DISTRIBUTIONS),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    download = (sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", f"--dest={folder}")
+    run(*download, *wheel_options(PYTHON, newest.accepted), *DISTRIBUTIONS)
     return {path.name.partition("-")[0]: path for path in folder.glob("*.whl")}
 
 
@@ -142,7 +135,7 @@ def as_built(wheel: Path, runtime: Runtime, folder: Path) -> Path:
     folder.mkdir()
     shutil.copy(wheel, folder)
     words = ("tags", "--remove", f"--platform-tag=linux_{runtime.platform.tag_arch}", folder / wheel.name)
-    subprocess.run([sys.executable, "-m", "wheel", *words], capture_output=True, check=True)
+    run(sys.executable, "-m", "wheel", *words)
     return next(folder.glob("*.whl"))
 
 

@@ -7,7 +7,6 @@ Linux did.
 from __future__ import annotations
 
 import re
-import sys
 
 import pytest
 
@@ -50,10 +49,7 @@ SUITES: dict[str, dict[str, str]] = {
 
 @pytest.fixture(scope="module")
 def windows() -> wine.Windows:
-    if lacks := wine.missing():
-        # Loud on purpose: nothing else runs the toolkit by a Python for Windows.
-        sys.stderr.write(f"\n*** A PYTHON FOR WINDOWS WAS NOT TRIED: this machine has no {lacks} ***\n")
-        pytest.skip(f"NOT TRIED: this machine has no {lacks}")
+    wine.skip_without()
     return wine.provide()
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import lief
+import pytest
 from packaging.requirements import Requirement
 
 from mlir_release.builder.sdk.provision import available_releases, provide_sdk
@@ -122,9 +123,12 @@ class Installed(VirtualEnvironment):
         )
 
 
-def missing() -> str:
-    """Which program this machine lacks; empty if none."""
-    return next((name for name in ("wine", "mvn", "dpkg-deb") if shutil.which(name) is None), "")
+def skip_without(*others: str) -> None:
+    """Skip a test where this machine lacks wine, what installs the interpreter, or another program."""
+    if lacks := next((name for name in ("wine", "mvn", "dpkg-deb", *others) if shutil.which(name) is None), ""):
+        # Loud on purpose: no other test runs or loads anything of Windows.
+        sys.stderr.write(f"\n*** WINDOWS WAS NOT TRIED: this machine has no {lacks} ***\n")
+        pytest.skip(f"NOT TRIED: this machine has no {lacks}")
 
 
 def provide() -> Windows:

@@ -18,10 +18,9 @@ import pytest
 from mlir_release.builder.sdk.build_environment import fixed_root
 from mlir_release.builder.sdk.components import components, not_installed
 from mlir_release.ground.python.platforms import SYSTEMS
+from tests.platforms import wine
 from tests.platforms.configure.machines import Mac, Machine, Windows
-from tests.platforms.configure.ninja import Build, Step
-from tests.platforms.configure.rules import check_c_runtime, check_deployment_target, check_no_times
-from tests.platforms.configure.test_wheel import skip_without_wine
+from tests.platforms.configure.ninja import Build, Step, check_c_runtime, check_deployment_target, check_no_times
 from tests.platforms.test_path_lengths import CACHE, too_long
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ class Configured:
 @pytest.fixture(scope="module", params=[Machine, Mac, Windows], ids=["linux", "mac", "windows"])
 def configured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Configured:
     if request.param is Windows:
-        skip_without_wine()
+        wine.skip_without()
     machine = request.param(tmp_path_factory.mktemp("llvm"))
     return Configured(machine, machine.configure_llvm())
 

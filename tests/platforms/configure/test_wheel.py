@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import sys
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -20,8 +19,7 @@ from mlir_release.builder.projects.mlir.for_testing import place_libraries
 from mlir_release.ground.storage.cache import build_folder
 from tests.platforms import wine
 from tests.platforms.configure.machines import Mac, Machine, Windows, as_llvm_23
-from tests.platforms.configure.ninja import Build, Step
-from tests.platforms.configure.rules import check_c_runtime, check_deployment_target, check_no_times
+from tests.platforms.configure.ninja import Build, Step, check_c_runtime, check_deployment_target, check_no_times
 from tests.platforms.test_path_lengths import CACHE, too_long
 
 if TYPE_CHECKING:
@@ -120,24 +118,17 @@ def mac(tmp_path_factory: pytest.TempPathFactory) -> Configured:
     return configure(Mac(tmp_path_factory.mktemp("mac")), stable_abi=False)
 
 
-def skip_without_wine() -> None:
-    if lacks := wine.missing():
-        # Loud on purpose: nothing else sees how things are compiled and linked there.
-        sys.stderr.write(f"\n*** WINDOWS' BUILD FILES WERE NOT SEEN: this machine has no {lacks} ***\n")
-        pytest.skip(f"NOT TRIED: this machine has no {lacks}")
-
-
 @pytest.fixture(scope="module")
 def windows(tmp_path_factory: pytest.TempPathFactory) -> Configured:
     """For the stable ABI, as releases have it there."""
-    skip_without_wine()
+    wine.skip_without()
     return configure(Windows(tmp_path_factory.mktemp("windows")), stable_abi=True)
 
 
 @pytest.fixture(scope="module")
 def windows_for_one(tmp_path_factory: pytest.TempPathFactory) -> Configured:
     """For one CPython."""
-    skip_without_wine()
+    wine.skip_without()
     return configure(Windows(tmp_path_factory.mktemp("windows-for-one")), stable_abi=False)
 
 
