@@ -1,4 +1,4 @@
-"""Which snapshot? Asked of a repository with 60 snapshots of all real LLVMs at hand, and of one in miniature.
+"""Which snapshot? Asked of a repository with 60 snapshots of all real LLVMs at hand.
 
 What a script should say of a snapshot is asked of the wheels themselves, each in an environment of its own.
 """
@@ -8,11 +8,8 @@ from __future__ import annotations
 import json
 import math
 import os
-import random
 import subprocess
 import sys
-import time
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise, takewhile
 from operator import itemgetter
@@ -27,10 +24,10 @@ from mlir_release.ground.storage.cache import cache_directory
 from tests.e2e.real_llvms import real_wheels
 from tests.processes import run
 from tests.snapshot_years import Era, Snapshot, Years, make_years
-from tests.wheel_factory import make_wheel
+
+pytestmark = pytest.mark.slow
 
 SNAPSHOTS = 60
-KILLS = 20
 
 #: Scripts that upstream's changes broke, as its users have them.
 SCRIPTS = {
@@ -55,40 +52,9 @@ from mlir.ir import RegionIterator
 #: What the API difference of the two LLVMs says of it.
 NAMED = {"integers.py": "isinstance", "locations.py": "is_a_file", "regions.py": "RegionIterator"}
 
-#: Of a wheel in miniature: ``mlir/ir.py`` with what the scripts use; each LLVM has some of the rest.
-MINIATURE = """
-class Context:
-    def __enter__(self): return self
-    def __exit__(self, *error): pass
-class Location:
-    @classmethod
-    def file(cls, *place): return cls()
-{location}
-class Type:
-    @staticmethod
-    def parse(text): return IntegerType()
-class IntegerType(Type):
-    width = 32
-{type}
-{rest}
-"""
-IS_A_FILE, REGIONS = "    def is_a_file(self): return True", "class RegionIterator: pass"
-ISINSTANCE = "    @staticmethod\n    def isinstance(other): return True"
-MINIATURES = {
-    "19.1.7": MINIATURE.format(location="", type=ISINSTANCE, rest=REGIONS),
-    "22.1.8": MINIATURE.format(location=IS_A_FILE, type="", rest=REGIONS),
-    "23.1.1": MINIATURE.format(location="", type="", rest=""),
-}
 
-
-@pytest.fixture(scope="module", params=["miniature", pytest.param("real", marks=pytest.mark.slow)])
-def wheels(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    if request.param == "miniature":
-        folder = tmp_path_factory.mktemp("wheels")
-        return {
-            llvm: make_wheel(folder / llvm, files={"mlir/ir.py": text.encode()}, release_info={"llvm_version": llvm})
-            for llvm, text in MINIATURES.items()
-        }
+@pytest.fixture(scope="module")
+def wheels() -> dict[str, Path]:
     found = real_wheels(describe(Path(sys.executable)), cache_directory())
     if len(found) < 2:
         pytest.skip(f"this machine has packages of {len(found)} LLVM: there is no change between two")
@@ -97,9 +63,8 @@ def wheels(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture(scope="module")
 def years(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Years:
-    miniature = all(wheel.stat().st_size < 1 << 20 for wheel in wheels.values())
-    each = (9 if miniature else SNAPSHOTS) // len(wheels)
-    return make_years(tmp_path_factory.mktemp("years"), [Era(llvm, wheel, each) for llvm, wheel in wheels.items()])
+    eras = [Era(llvm, wheel, SNAPSHOTS // len(wheels)) for llvm, wheel in wheels.items()]
+    return make_years(tmp_path_factory.mktemp("years"), eras)
 
 
 @pytest.fixture(scope="module")
@@ -162,22 +127,6 @@ class Bench:
         found: dict[str, Any] = json.loads(run(*self.command, variables=self.variables, cwd=self.folder))
         return found
 
-    def kill(self, seconds: float) -> bool:
-        """Begin, and kill it after so many seconds; False if it ended by itself before that."""
-        process = subprocess.Popen(
-            self.command,
-            cwd=self.folder,
-            env=self.variables,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(seconds)
-            return False
-        process.kill()
-        process.wait()
-        return True
-
 
 def test_a_bisect_of_what_upstream_broke_ends_at_the_snapshots_around_it(broken: Break, tmp_path: Path) -> None:
     bench = Bench(tmp_path / "bench", broken)
@@ -200,18 +149,3 @@ def size_of_wheel(years: Years, tag: str) -> int:
     assert release is not None
     (size,) = (asset.size for asset in release.assets if asset.name.endswith(".whl"))
     return size
-
-
-@pytest.mark.slow  # forty beginnings
-def test_killed_twenty_times_a_bisect_gives_the_same_answer(broken: Break, tmp_path: Path) -> None:
-    start = time.monotonic()
-    expected = Bench(tmp_path / "whole", broken).run()
-    seconds, chance = time.monotonic() - start, random.Random(broken.script)
-    killed, bisects = 0, 0
-    while killed < KILLS:
-        bench = Bench(tmp_path / f"killed-{bisects}", broken)
-        bisects += 1
-        while killed < KILLS and bench.kill(chance.uniform(0, seconds / 4)):
-            killed += 1
-        found = bench.run()
-        assert (found["good"], found["bad"]) == (expected["good"], expected["bad"])
