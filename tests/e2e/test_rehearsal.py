@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 
 from mlir_release.builder.model.test_report import TITLES
 from mlir_release.builder.sdk.provision import available_releases
+from mlir_release.builder.testing.report import TestOutcome
 from mlir_release.builder.testing.run import run_suites
 from mlir_release.builder.wheels.inspect import inspect
 from mlir_release.ground.errors import UsageError
@@ -21,6 +21,7 @@ from mlir_release.ground.storage.cache import cache_directory
 from mlir_release.release.forge.local.forge import LocalForge
 from mlir_release.release.rehearsal.run import Options, rehearse
 from mlir_release.use.rebuild import rebuild
+from tests.processes import run
 
 if TYPE_CHECKING:
     from mlir_release.builder.sdk.info import Sdk
@@ -41,7 +42,7 @@ def test_the_pin_moved_and_the_tag_names_it(rehearsed: Rehearsed) -> None:
     forge = rehearsed.options.workspace / "forge" / "repository.git"
 
     def git(*args: str) -> str:
-        return subprocess.run(["git", "-C", forge, *args], check=True, capture_output=True, text=True).stdout.strip()
+        return run("git", "-C", forge, *args).strip()
 
     assert git("rev-parse", f"{rehearsed.report.tag}^{{commit}}") == git("rev-parse", "snapshots")
     assert git("rev-parse", "snapshots^@").splitlines()[-1] == git("rev-parse", "main")
@@ -100,16 +101,25 @@ def test_the_full_regression_passes_with_the_sdks_tools(sdk: Sdk, tmp_path: Path
 @pytest.mark.skipif(shutil.which("valgrind") is None, reason="NOT COUNTED: there is no valgrind")
 def test_what_the_wheel_takes_is_counted(rehearsed: Rehearsed, sdk: Sdk, tmp_path: Path) -> None:
     """Every phase of the corpus runs, and each measure has a name for people."""
-    (run,) = run_suites(rehearsed.wheel, sdk=sdk, suites=["performance"], workdir=tmp_path)
-    assert run.passed, run.markdown()
-    assert run.report.measures.keys() == TITLES.keys()
-    assert all(value > 1_000_000 for value in run.report.measures.values())
+    (done,) = run_suites(rehearsed.wheel, sdk=sdk, suites=["performance"], workdir=tmp_path)
+    assert done.passed, done.markdown()
+    assert done.report.measures.keys() == TITLES.keys()
+    assert all(value > 1_000_000 for value in done.report.measures.values())
+
+
+def test_what_people_install_next_to_it_works_before_and_after_it(
+    rehearsed: Rehearsed, sdk: Sdk, tmp_path: Path
+) -> None:
+    """In one process: from PyPI, 0.7 GB where nothing is kept."""
+    (report,) = run_suites(rehearsed.wheel, sdk=sdk, suites=["beside"], workdir=tmp_path)
+    assert report.passed, report.failures
+    passed = {result.name for result in report.results if result.outcome is TestOutcome.PASS}
+    assert {"iree-base-compiler/after-ours", "iree-base-compiler/before-ours"} <= passed
 
 
 def test_the_command_line_inspects_it(rehearsed: Rehearsed) -> None:
-    command = [sys.executable, "-m", "mlir_release", "wheels", "inspect", "--json", str(rehearsed.wheel)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout)["problems"] == []
+    printed = run(sys.executable, "-m", "mlir_release", "wheels", "inspect", "--json", rehearsed.wheel)
+    assert json.loads(printed)["problems"] == []
 
 
 def test_a_release_that_was_made_without_its_sdk_can_not_be_built_on(rehearsed: Rehearsed) -> None:

@@ -63,7 +63,7 @@ class ActionUsers:
     github: GitHubServer
     workspace: Path
 
-    def use(self, name: str, uses: str, inputs: str = "tag: latest, provenance: skip") -> tuple[bool, str, str]:
+    def use(self, name: str, uses: str, inputs: str) -> tuple[bool, str, str]:
         """Run a workflow that installs MLIR: whether it succeeded, what it saw afterwards, its log."""
         place, repository = self.workspace / name, f"example/{name}"
         python = venv.create(place / "environment", Path(sys.executable), pip=True).python
@@ -95,26 +95,24 @@ def users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ActionUsers]:
         yield ActionUsers(github, workspace)
 
 
-def test_setup_mlir_installs_from_the_repository_that_it_comes_from(users: ActionUsers) -> None:
-    done, seen, log = users.use("direct", ACTION)
-    assert done, log
-    assert seen == f"{TAG} {TAG}"
-
-
-def test_setup_mlir_installs_the_release_at_a_commit(users: ActionUsers) -> None:
-    done, seen, log = users.use("revision", ACTION, inputs=f"revision: {REVISION}, provenance: skip")
-    assert done, log
-    assert seen == f"{TAG} {TAG}"
-
-
-def test_setup_mlir_inside_another_action(users: ActionUsers) -> None:
-    done, seen, log = users.use("nested", f"{KIT}/setup@v1", inputs="unused: x")
+@pytest.mark.parametrize(
+    ("name", "uses", "inputs"),
+    [
+        ("latest", ACTION, "tag: latest, provenance: skip"),
+        ("revision", ACTION, f"revision: {REVISION}, provenance: skip"),
+        ("nested", f"{KIT}/setup@v1", "unused: x"),
+    ],
+)
+def test_setup_mlir_installs_from_the_repository_that_it_comes_from(
+    users: ActionUsers, name: str, uses: str, inputs: str
+) -> None:
+    done, seen, log = users.use(name, uses, inputs)
     assert done, log
     assert seen == f"{TAG} {TAG}"
 
 
 def test_setup_mlir_says_that_a_release_does_not_exist(users: ActionUsers) -> None:
-    done, _, log = users.use("missing", ACTION, inputs="tag: llvm-1.2.3.01, provenance: skip")
+    done, _, log = users.use("missing", ACTION, "tag: llvm-1.2.3.01, provenance: skip")
     assert not done
     assert "release-not-published" in log
 

@@ -9,18 +9,22 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 import time
 from typing import TYPE_CHECKING
 
 import pytest
 
+from mlir_release.ground.console import console
+from mlir_release.ground.git.repository import Signature
+from mlir_release.ground.git.trees import commit_files
 from mlir_release.ground.python.platforms import Platform
 from tests.github_server import GitHubServer
 from tests.processes import run
+from tests.scale import NOW, TAG, Veteran
 from tests.sigstore.services import serve_sigstore
-from tests.workflows.rehearse import REPOSITORY, Runner, install_from_pages, make_runner
+from tests.wheel_factory import OTHER_PYTHON, PYTHON
+from tests.workflows.rehearse import REPOSITORY, Runner, install_from_pages, make_runner, toolkit_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +34,9 @@ if TYPE_CHECKING:
 
 #: Listings that do not show a run yet, and seconds before each answer.
 LATE, SLOW = 2, 0.2
+
+#: What the veteran repository has of its own.
+OWN_FILES = ("llvm-project.version", "targets.toml", "yanked.toml")
 
 
 def slowly(_: Record) -> None:
@@ -112,9 +119,8 @@ def from_outside(runner: Runner, folder: Path, *words: str) -> None:
     environment = os.environ | runner.github.environment(REPOSITORY) | {
         "MLIR_RELEASE_TRUST_CONFIG": str(runner.workspace / "sigstore" / "trust-config.json")
     }  # fmt: skip
-    command = [sys.executable, "-m", "mlir_release", *words, "--forge", f"github:{REPOSITORY}", "--json"]
-    done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    command = (sys.executable, "-m", "mlir_release", *words, "--forge", f"github:{REPOSITORY}", "--json")
+    run(*command, variables=environment, cwd=folder)
 
 
 def test_compiler_caches_are_saved_for_the_next_run(runner: Runner) -> None:
@@ -155,3 +161,48 @@ def test_the_pages_show_the_conda_channel_whose_index_is_committed(runner: Runne
     assert set(index["packages.conda"]) == {package}
     assert index["info"]["base_url"] == f"https://conda.example.org/snapshots/{repodata.parent.name}/"
     assert "conda install -c" in (runner.pages / "snapshots" / tag / "index.html").read_text()
+
+
+@pytest.mark.spread
+def test_a_run_after_a_waiver_plans_and_publishes_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a draft that lacks only what a person has waived, no platform's chain is started.
+
+    Before that, a person lets release.yml build a part, of which nothing is missing: then nothing is published.
+    """
+    console.quiet = True
+    for name in ("GITHUB_RUN_ID", "GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT", "GH_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    veteran = Veteran(tmp_path, 10, pythons=(OTHER_PYTHON, PYTHON))
+    with veteran.github as github:
+        veteran.now = NOW
+        hosted = github.repositories[REPOSITORY]
+        hosted.settings["workflows"] = ("release.yml", "pages.yml")
+        toolkit = {name: content for name, content in toolkit_files().items() if name not in OWN_FILES}
+        main, who = hosted.git.resolve("refs/heads/main"), Signature(name="Ada", email="ada@example.org", when=NOW)
+        hosted.git.run("update-ref", "refs/heads/main", commit_files(hosted.git, main, toolkit, "Add it\n", who))
+        veteran.ask("snapshot")
+        veteran.pythons = (OTHER_PYTHON,)
+        veteran.ask("publish", TAG, "--dist", str(veteran.dist()), "--upload-only")
+        runner = Runner(github, tmp_path / "runs", veteran.token)
+        (tmp_path / "runs").mkdir()
+        assert not runner.run("release.yml", TAG, {"only": f"python={OTHER_PYTHON}"})
+        log = (tmp_path / "runs" / "run-1-release.yml.log").read_text()
+        assert "::error title=Only a part was built::2 wheels and tests are missing" in log
+        assert set(re.findall(r"^\[(.+?)\s*\] 🏁  Job succeeded", log, re.MULTILINE)) == {
+            "Release/plan: missing targets",
+            "Release/report: update issues",
+        }
+        assert not hosted.issues
+        assert [dispatch.workflow for dispatch in runner.waiting] == ["pages.yml"]
+        assert TAG not in [release.tag for release in hosted.releases.values() if not release.draft]
+        runner.waiting.clear()
+        veteran.ask("release", "waive", TAG, f"mlir-linux-x86_64-{PYTHON}", "--reason", "no time")
+        assert runner.run("release.yml", TAG, {})
+        log = (tmp_path / "runs" / "run-2-release.yml.log").read_text()
+        assert set(re.findall(r"^\[(.+?)\s*\] 🏁  Job succeeded", log, re.MULTILINE)) == {
+            "Release/plan: missing targets",
+            "Release/publish: verify and publish",
+            "Release/report: update issues",
+        }
+        assert [dispatch.workflow for dispatch in runner.waiting] == ["pages.yml"]
+        assert TAG in [release.tag for release in hosted.releases.values() if not release.draft]
