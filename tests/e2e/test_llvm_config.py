@@ -125,12 +125,6 @@ def test_upstreams_components_are_known_but_for_what_is_left_out(sdk: Sdk, upstr
     assert missing <= {"dtlto", "extensions", "interpreter", "lineeditor", "lto", "windowsmanifest", "debuginfod"}
 
 
-def test_upstreams_would_be_wrong_about_an_sdk(upstreams: Path) -> None:
-    """The reason why an SDK has one of ours: shared by default, and libraries of the distribution."""
-    assert ask(upstreams, "--shared-mode") == ["shared"]
-    assert "-lxml2" in ask(upstreams, "--link-static", "--system-libs")
-
-
 def build_by_make(folder: Path, *settings: str, variables: dict[str, str] | None = None) -> str:
     """Build the program by a Makefile, and return what it prints."""
     folder.mkdir()
