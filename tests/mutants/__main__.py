@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import shutil
@@ -114,7 +113,6 @@ def main() -> int:
     )
     parser.add_argument("--only", metavar="TEXT", default="", help="the mutants whose id has this text in it")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="mutants side by side")
-    parser.add_argument("--json", action="store_true", help="print the results as JSON")
     given = parser.parse_args()
     chosen = [mutant for mutant in mutants() if given.only in mutant.id]
     if not chosen:
@@ -145,8 +143,6 @@ def main() -> int:
                     _end(process)
                 raise
     missed = [mutant for mutant in chosen if results[mutant.id] != "caught"]
-    if given.json:
-        print(json.dumps(results, indent=2))
     for mutant in missed:
         print(f"{mutant.id}: {results[mutant.id]}\n  {mutant.promise}: {mutant.at}", file=sys.stderr)
     print(f"{len(chosen) - len(missed)} of {len(chosen)} mutants caught", file=sys.stderr)

@@ -7,8 +7,6 @@ auditwheel and patchelf. It takes about two minutes and is kept in the cache.
 podman meets obstacles in a sandbox: no right to raise limits, a hybrid cgroup tree that crun refuses, no place for its
 own network. So it gets a configuration of its own (limits lowered, no cgroups, the machine's network), storage of its
 own, and whatever uses it runs in a private mount namespace without the cgroup2 mount: :meth:`Image.command`.
-
-Run it by hand: ``python -m tests.podman.image`` prints the shell line to run a command with.
 """
 
 from __future__ import annotations
@@ -84,13 +82,11 @@ def _home(python: Python) -> Path:
     return Path("/usr/bin") if home in (Path("/usr"), Path("/")) else home
 
 
-def prepare(cache: Path, pythons: Sequence[Python] = ()) -> Image:
-    """Make the image, unless the cache has it.
+def prepare(cache: Path, pythons: Sequence[Python]) -> Image:
+    """Make the image with some CPythons, unless the cache has it.
 
-    :param pythons: the CPythons in it; by default all that can be copied
     :raises RuntimeError: a step failed; the message ends with what it printed
     """
-    pythons = pythons or movable()
     suite, mirror = _distribution()
     mirrors = [mirror] if mirror else []  # debootstrap knows one of its own
     identity = [Path(__file__).read_text(encoding="utf-8"), suite, mirror, *(f"{p.tag}{p.executable}" for p in pythons)]
@@ -214,18 +210,3 @@ def _run(command: Sequence[str], what: str) -> None:
     if done.returncode != 0:
         said = "\n".join((done.stdout + done.stderr).splitlines()[-15:])
         raise RuntimeError(f"{what} failed: {shlex.join(command)}\n{said}")
-
-
-def main() -> None:
-    """Prepare the image and say how to use it."""
-    from mlir_release.ground.storage.cache import cache_directory
-
-    if reason := unusable():
-        sys.exit(f"podman cannot be used here: {reason}")
-    image = prepare(cache_directory())
-    settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in image.environment.items())
-    print(f"{settings} {shlex.join(image.command(['COMMAND']))}")
-
-
-if __name__ == "__main__":
-    main()

@@ -3,10 +3,6 @@
 :func:`prepare` makes a suite's root once and keeps it in the cache; :func:`fresh` copies it for one use, with this
 machine's network (:mod:`tests.roots.network`). What runs in a root has namespaces of its own for mounts and processes:
 when it ends, or is killed, nothing of it is left.
-
-By hand, in a fresh root of Debian 13, in a clone of this working tree::
-
-    python -m tests.roots.debian trixie make rehearsal
 """
 
 from __future__ import annotations
@@ -14,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -24,7 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.ground.console import console
-from mlir_release.ground.storage.cache import cache_directory, locked
+from mlir_release.ground.storage.cache import locked
+from tests.processes import run
 from tests.roots import network
 
 if TYPE_CHECKING:
@@ -121,8 +117,7 @@ class Root:
 
 
 def _git(*arguments: str) -> list[str]:
-    done = subprocess.run(["git", "-C", SOURCES, *arguments], check=True, capture_output=True, text=True)
-    return [name for name in done.stdout.split("\0") if name]
+    return [name for name in run("git", "-C", SOURCES, *arguments).split("\0") if name]
 
 
 def unusable() -> str | None:
@@ -190,19 +185,3 @@ def fresh(suite: str, cache: Path) -> Iterator[Root]:
 
 def _path() -> str:
     return f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
-
-
-def main() -> None:
-    """Run a command in a fresh root of a suite."""
-    suite, *command = sys.argv[1:]
-    if reason := unusable():
-        sys.exit(f"no root can be made here: {reason}")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # the root is removed then, too
-    with fresh(suite, cache_directory()) as root:
-        root.clone()
-        done = root.run(command or ["bash"], folder=CLONE, log=sys.stdout)
-    sys.exit(done.returncode)
-
-
-if __name__ == "__main__":
-    main()

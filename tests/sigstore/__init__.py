@@ -1,4 +1,1 @@
-"""A Sigstore of our own: an authority, logs and an issuer whose bundles the production code verifies.
-
-``python -m tests.sigstore`` serves it on the loopback interface.
-"""
+"""A Sigstore of our own: an authority, logs and an issuer whose bundles the production code verifies."""

@@ -105,10 +105,10 @@ class _Handler(Quiet):
 
 
 @contextmanager
-def serve_sigstore(folder: Path, *, made: MadeSigstore | None = None, port: int = 0) -> Iterator[Services]:
+def serve_sigstore(folder: Path, *, made: MadeSigstore | None = None) -> Iterator[Services]:
     """Serve an instance; ``folder`` gets its ``trust-config.json`` and its ``trusted-root.json``."""
     handler = type("Handler", (_Handler,), {})
-    server = Loopback(handler, port)
+    server = Loopback(handler)
     services = Services(made or MadeSigstore(), server.url, folder.resolve())
     handler.services = services  # type: ignore[attr-defined]
     folder.mkdir(parents=True, exist_ok=True)

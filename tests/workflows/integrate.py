@@ -41,16 +41,9 @@ def make_world(root: Path) -> World:
     return miniature.finish(root, up, base, carrier="submodule", patched=False)
 
 
-#: What a caller may have besides: runners by a list of labels, and the issue.
+#: What a caller may have besides: runners by a list of labels.
 RUNNERS = """
       runs-on: '["ubuntu-24.04"]'
-"""
-ISSUE = """
-  issue:
-    needs: integrate
-    if: ${{ !cancelled() }}
-    uses: OWNER/mlir-release/.github/workflows/roll.yml@main
-    permissions: {issues: write}
 """
 
 
@@ -60,8 +53,6 @@ def caller() -> str:
     found = re.search(r"```yaml\n(name: LLVM\n.*?)```", text, re.DOTALL)
     assert found is not None
     text = found[1].replace("      next-workflow: llvm.yml\n", f"      next-workflow: llvm.yml{RUNNERS}")
-    if "roll.yml" not in text:
-        text = text.rstrip("\n") + ISSUE
     return text.replace("OWNER/mlir-release", TOOLKIT)
 
 
