@@ -99,11 +99,10 @@ class Workshop:
     """A world that is put right again after each try.
 
     :param folder: for the world and its copy; does not exist
-    :param seconds: that a command may take
     """
 
-    def __init__(self, folder: Path, seconds: float = SECONDS) -> None:
-        self.seconds = seconds
+    def __init__(self, folder: Path) -> None:
+        self.seconds = SECONDS  #: that a command may take
         self.root, self._pristine, self._log = folder / "world", folder / "pristine", folder / "log"
         make_world(self.root)
         shutil.copytree(self.root, self._pristine, symlinks=True)
@@ -225,7 +224,10 @@ class Workshop:
 
     def _look(self) -> dict[str, tuple[object, ...]]:
         """What is there, without following a link."""
-        return {os.path.relpath(entry.path, self.root): _facts(entry) for entry in _walk(str(self.root))}
+        return {
+            os.path.relpath(entry.path, self.root): _facts(entry.stat(follow_symlinks=False))
+            for entry in _walk(str(self.root))
+        }
 
     def _restore(self, now: dict[str, tuple[object, ...]]) -> None:
         wrong = sorted(name for name in now.keys() | self._sound.keys() if now.get(name) != self._sound.get(name))
@@ -244,7 +246,7 @@ class Workshop:
                 path.mkdir(exist_ok=True)
             else:
                 shutil.copy2(source, path, follow_symlinks=False)
-            self._sound[name] = _facts_of(path)
+            self._sound[name] = _facts(path.lstat())
 
 
 def _walk(folder: str) -> Iterator[os.DirEntry[str]]:
@@ -255,15 +257,7 @@ def _walk(folder: str) -> Iterator[os.DirEntry[str]]:
                 yield from _walk(entry.path)
 
 
-def _facts(entry: os.DirEntry[str]) -> tuple[object, ...]:
-    status = entry.stat(follow_symlinks=False)
-    if stat.S_ISDIR(status.st_mode):
-        return ("folder",)
-    return (status.st_mode, status.st_size, status.st_mtime_ns, status.st_ino)
-
-
-def _facts_of(path: Path) -> tuple[object, ...]:
-    status = path.lstat()
+def _facts(status: os.stat_result) -> tuple[object, ...]:
     if stat.S_ISDIR(status.st_mode):
         return ("folder",)
     return (status.st_mode, status.st_size, status.st_mtime_ns, status.st_ino)

@@ -317,6 +317,3 @@ CASES: tuple[Case, ...] = (
     *_cases(("in/bazel/.git/HEAD", "in/bazel/.git/objects/*/*"), "integrate -C in/bazel init --print"),
     *_cases(("in/roll.json",), "integrate roll --from in/roll.json"),
 )
-
-#: Commands that have no case, and why.
-UNTRIED: dict[str, str] = {}

@@ -45,7 +45,6 @@ def run(
     cwd: Path,
     environment: Mapping[str, str],
     seconds: float,
-    memory: int = MEMORY,
 ) -> End:
     """Call ``function`` in a child process, whose exit code is what it returns; an exception is shown and gives 1.
 
@@ -58,7 +57,7 @@ def run(
     if pid == 0:
         code = 1
         try:
-            _confine(out, err, cwd, environment, seconds, memory)
+            _confine(out, err, cwd, environment, seconds)
             code = function()
         except BaseException:
             traceback.print_exc()
@@ -75,7 +74,7 @@ def run(
     return End(os.waitstatus_to_exitcode(status), *(path.read_text("utf-8", "replace") for path in (out, err)))
 
 
-def _confine(out: Path, err: Path, cwd: Path, environment: Mapping[str, str], seconds: float, memory: int) -> None:
+def _confine(out: Path, err: Path, cwd: Path, environment: Mapping[str, str], seconds: float) -> None:
     os.setsid()
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, seconds)
@@ -92,7 +91,7 @@ def _confine(out: Path, err: Path, cwd: Path, environment: Mapping[str, str], se
     os.environ.update(environment)
     tempfile.tempdir = None  # which the parent may have looked up
     for limit, value in (
-        (resource.RLIMIT_AS, _taken() + memory),
+        (resource.RLIMIT_AS, _taken() + MEMORY),
         (resource.RLIMIT_FSIZE, FILE),
         (resource.RLIMIT_CORE, 0),
     ):
