@@ -27,7 +27,6 @@ class People:
         self.waived: dict[str, list[str]] = {}
         self.abandoned: list[str] = []
         self.yanked: list[str] = []
-        self.refused: list[str] = []  #: what they were told
 
     def begin(self) -> None:
         """Who acts when."""
@@ -39,18 +38,17 @@ class People:
 
     def snapshot(self) -> None:
         """Make one on their own machine, whatever GitHub's jobs do."""
-        self._try("snapshot", partial(self.month.make_snapshot, f"by-hand-{self.month.schedule.now:%d%H}"), tries=1)
+        self._try(partial(self.month.make_snapshot, f"by-hand-{self.month.schedule.now:%d%H}"), tries=1)
 
     def _at(self, when: datetime, act: Callable[[], None]) -> None:
         schedule = self.month.schedule
         schedule.start(act.__name__, act, after=(when - schedule.now).total_seconds())
 
-    def _try(self, what: str, act: Callable[[], object], *, tries: int = TRIES) -> bool:
+    def _try(self, act: Callable[[], object], *, tries: int = TRIES) -> bool:
         for _ in range(tries):
             try:
                 act()
             except ReleaseError as error:
-                self.refused.append(f"{self.month.schedule.now:%d %H:%M} {what}: {error.id}")
                 if error.id in ("already-published", "tag-abandoned"):
                     return False
                 self.month.schedule.sleep(PATIENCE)
@@ -58,11 +56,14 @@ class People:
                 return True
         return False
 
+    def _decide(self, decision: Callable[..., object], *words: str, **options: str) -> bool:
+        return self._try(lambda: decision(self.month.forge, *words, **options))
+
     def _pending(self) -> list[str]:
         return [state.name for state in self.month.states if state.state == "pending"]
 
     def _dispatch(self, workflow: str, ref: str) -> None:
-        self._try(workflow, lambda: self.month.forge.dispatch(workflow, ref=ref, inputs={}))
+        self._try(lambda: self.month.forge.dispatch(workflow, ref=ref, inputs={}))
 
     def _look_after(self) -> None:
         """Run again what failed in the last day, mostly."""
@@ -78,33 +79,21 @@ class People:
     def _waive(self) -> None:
         """Publish the newest without the platform that is red."""
         for tag in self._pending()[-1:]:
-            self._waive_red(tag)
-
-    def _waive_red(self, tag: str) -> None:
-        for wheel in self.month.red_wheels:
-            if self._try("waive", partial(self._waive_one, tag, wheel)):
-                self.waived.setdefault(tag, []).append(wheel)
-        self._dispatch("release.yml", tag)
-
-    def _waive_one(self, tag: str, wheel: str) -> None:
-        waive(self.month.forge, tag, wheel, "upstream broke it, and knows")
+            for wheel in self.month.red_wheels:
+                if self._decide(waive, tag, wheel, "upstream broke it, and knows"):
+                    self.waived.setdefault(tag, []).append(wheel)
+            self._dispatch("release.yml", tag)
 
     def _abandon(self) -> None:
         """Give up the oldest."""
         for tag in self._pending()[:1]:
-            if self._try("abandon", partial(self._abandon_one, tag)):
+            if self._decide(abandon, tag, "nobody waits for it"):
                 self.abandoned.append(tag)
-
-    def _abandon_one(self, tag: str) -> None:
-        abandon(self.month.forge, tag, "nobody waits for it")
 
     def _yank(self) -> None:
         """Hide the newest."""
         published = [state.name for state in self.month.states if state.state == "published"]
         for tag in published[-1:]:
-            if self._try("yank", partial(self._yank_one, tag)):
+            if self._decide(yank, tag, "it miscompiles", branch="main"):
                 self.yanked.append(tag)
                 self._dispatch("pages.yml", "main")
-
-    def _yank_one(self, tag: str) -> None:
-        yank(self.month.forge, tag, "it miscompiles", branch="main")

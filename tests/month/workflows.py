@@ -85,7 +85,6 @@ class Workflows:
         self.killed = 0  #: jobs
         self.out_of_time = 0  #: jobs
         self.failures: list[str] = []  #: of jobs, in the toolkit's words
-        self.swept: list[str] = []  #: what sweeps did
 
     # -- runs ---------------------------------------------------------------------------------------------------
 
@@ -170,7 +169,6 @@ class Workflows:
 
     def _sweep(self) -> None:
         swept = sweep(self.month.forge, branch="main")
-        self.swept += [f"{row.action} {row.tag}: {row.result}" for row in swept.rows if row.step is not None]
         if swept.failures:
             raise swept.failures[0]
 
