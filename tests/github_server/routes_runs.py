@@ -1,4 +1,4 @@
-"""Workflows: dispatches, runs and their jobs."""
+"""Workflows: dispatches, runs with their jobs and artifacts, and caches."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _within(when: datetime, wanted: str) -> bool:
     return {">=": when >= edge, "<=": when <= edge, ">": when > edge, "<": when < edge, "": when == edge}[match[1]]
 
 
-def find_run(call: Call) -> Json:
+def _find_run(call: Call) -> Json:
     for run in call.repository.runs:
         if str(run["id"]) == call.names["run_id"]:
             return run
@@ -100,7 +100,7 @@ def find_run(call: Call) -> Json:
 
 @route(f"GET {REPO}/actions/runs/{{run_id}}/jobs")
 def jobs(call: Call) -> Answer:
-    run = find_run(call)
+    run = _find_run(call)
     found = call.repository.jobs.get(run["id"], [])
     rows, headers = call.page([_job(call.repository, run, job) for job in found])
     return Answer(200, {"total_count": len(found), "jobs": rows}, headers)
@@ -177,3 +177,36 @@ def download_artifact(call: Call) -> Answer:
     if found is None or results is None:
         raise refuse(404, "Not Found")
     return Answer(302, None, {"Location": results.address(found["blob"])})
+
+
+@route(f"POST {REPO}/actions/runs/{{run_id}}/rerun-failed-jobs")
+def rerun_failed(call: Call) -> Answer:
+    """Whoever plays the runners sees the same dispatch again."""
+    call.need("actions")
+    run = _find_run(call)
+    if run["conclusion"] != "failure":
+        raise refuse(403, "The workflow run containing these jobs has no failed jobs")
+    run |= {"status": "queued", "conclusion": None}
+    again = next(made for made in call.repository.dispatches if made.run_id == run["id"])
+    call.github.on_dispatch(call.repository.name, again)
+    return Answer(201, {})
+
+
+@route(f"GET {REPO}/actions/caches")
+def caches(call: Call) -> Answer:
+    query = call.query
+    found = [row for row in call.repository.caches if row["ref"] == query["ref"]]
+    assert (query["sort"], query["direction"]) == ("created_at", "desc"), "no other order is played"
+    found.sort(key=lambda row: row["created_at"], reverse=True)
+    rows, headers = call.page(found)
+    return Answer(200, {"total_count": len(found), "actions_caches": rows}, headers)
+
+
+@route(f"DELETE {REPO}/actions/caches/{{cache_id}}")
+def delete_cache(call: Call) -> Answer:
+    call.need("actions")
+    left = [row for row in call.repository.caches if str(row["id"]) != call.names["cache_id"]]
+    if len(left) == len(call.repository.caches):
+        raise refuse(404, "Not Found")
+    call.repository.caches = left
+    return Answer(204)

@@ -8,12 +8,12 @@ commits (names for commits that it lacks).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mlir_release.release.forge.observations import matches
 from tests.github_server.records import Answer, Json, refuse, stamp, user
 from tests.github_server.routes import REPO, Call, minimal_json, route
-from tests.github_server.routes_checks import commit_row
+from tests.github_server.routes_commits import commit_row
 
 if TYPE_CHECKING:
     from tests.github_server.world import Repository
@@ -119,11 +119,10 @@ def selected_actions(call: Call) -> Answer:
     return Answer(200, call.repository.settings["selected_actions"])
 
 
-def _names(call: Call, kind: str, setting: str) -> Answer:
+def _names(call: Call, kind: str, given: Any, right: str = "") -> Answer:
     """A page of secrets or variables. They are told in capitals, however they were written."""
-    _admin(call, f"{kind}=read")
+    _admin(call, f"{right or kind}=read")
     now = stamp(call.github.clock())
-    given = call.repository.settings.get(setting, ())
     values = {name: {"value": given[name]} for name in given} if kind == "variables" else {name: {} for name in given}
     rows = [{"name": n.upper(), "created_at": now, "updated_at": now, **value} for n, value in values.items()]
     part, headers = call.page(rows)
@@ -132,35 +131,32 @@ def _names(call: Call, kind: str, setting: str) -> Answer:
 
 @route(f"GET {REPO}/actions/secrets")
 def secrets(call: Call) -> Answer:
-    return _names(call, "secrets", "secrets")
+    return _names(call, "secrets", call.repository.settings.get("secrets", ()))
 
 
 @route(f"GET {REPO}/actions/organization-secrets")
 def organization_secrets(call: Call) -> Answer:
     if call.repository.settings.get("personal"):
         raise refuse(404, "Not Found")
-    return _names(call, "secrets", "organization_secrets")
+    return _names(call, "secrets", call.repository.settings.get("organization_secrets", ()))
 
 
 @route(f"GET {REPO}/actions/variables")
 def variables(call: Call) -> Answer:
-    return _names(call, "variables", "variables")
+    return _names(call, "variables", call.repository.settings.get("variables", ()))
 
 
 @route(f"GET {REPO}/actions/organization-variables")
 def organization_variables(call: Call) -> Answer:
     if call.repository.settings.get("personal"):
         raise refuse(404, "Not Found")
-    return _names(call, "variables", "organization_variables")
+    return _names(call, "variables", call.repository.settings.get("organization_variables", ()))
 
 
 @route(f"GET {REPO}/environments/{{environment_name}}/secrets")
 def environment_secrets(call: Call) -> Answer:
-    _admin(call, "environments=read")
     given = call.repository.settings.get("environment_secrets", {}).get(call.names["environment_name"], ())
-    now = stamp(call.github.clock())
-    rows = [{"name": name.upper(), "created_at": now, "updated_at": now} for name in given]
-    return Answer(200, {"total_count": len(rows), "secrets": rows})
+    return _names(call, "secrets", given, "environments")
 
 
 @route(f"POST {REPO}/releases/generate-notes")

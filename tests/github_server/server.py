@@ -16,14 +16,10 @@ from tests.github_server import (
     contract,
     git_http,
     graphql,
-    routes_attestations,  # noqa: F401 - these register their routes
-    routes_checks,  # noqa: F401
+    routes_commits,  # noqa: F401 - these register their routes
     routes_issues,  # noqa: F401
-    routes_pulls,  # noqa: F401
     routes_runs,  # noqa: F401
-    routes_scratch,  # noqa: F401
     routes_setup,  # noqa: F401
-    routes_trees,  # noqa: F401
     strangers,
 )
 from tests.github_server.pages import Pages
@@ -315,14 +311,8 @@ class _Handler(Quiet):
         names = match.groupdict() if match else {}
         query = dict(parse_qsl(urlsplit(self.path).query))
         kind = self.headers.get("Content-Type", "")
-        found = self.github.contract.violations(
-            record.operation,
-            names,
-            query,
-            body,
-            kind,
-            contract.Answered(answer.status, contract.sample(answer), headers),
-        )
+        answered = contract.Answered(answer.status, contract.sample(answer), headers)
+        found = self.github.contract.violations(record.operation, names, query, body, kind, answered)
         with self.github.lock:
             self.github.violations += found
 
