@@ -19,6 +19,8 @@ from mlir_release.ground.storage.cache import locked
 from mlir_release.release.rehearsal.world import shipped_overrides
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mlir_release.builder.sdk.sources.releases import LlvmRelease
     from mlir_release.ground.python.pythons import Python
 
@@ -36,12 +38,18 @@ def real_wheels(python: Python, cache: Path) -> dict[str, Path]:
 
 
 def real_wheel(release: LlvmRelease, python: Python, cache: Path) -> Path:
-    """A wheel of one LLVM; built once."""
+    """A wheel of one LLVM."""
     sdk = provide_sdk(release, release, cache=cache)
     request = replace(WheelRequest.of_profile("host", sdk=sdk), overrides=shipped_overrides())
-    output = cache / "real-wheels" / f"{key(request)}-{python.tag}-{project_digest(request)[:12]}"
+    return built_once(request, [python], cache)
+
+
+def built_once(request: WheelRequest, pythons: Sequence[Python], cache: Path) -> Path:
+    """The wheel of a request, from the cache if it was built before."""
+    name = "-".join([key(request), *(python.tag for python in pythons), project_digest(request)[:12]])
+    output = cache / "real-wheels" / name
     with locked(output.with_name(f".{output.name}.lock")):
         if not list(output.glob("*.whl")):
-            build_wheels(request, [python], output=output, backend="build")
+            build_wheels(request, pythons, output=output, backend="build")
         (wheel,) = output.glob("*.whl")
     return wheel

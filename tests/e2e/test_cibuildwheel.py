@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ import pytest
 from mlir_release.builder.wheels.inspect import inspect
 from mlir_release.ground.python.pythons import describe
 from tests import outside
+from tests.processes import run
 
 if TYPE_CHECKING:
     from mlir_release.builder.sdk.info import Sdk
@@ -27,19 +27,13 @@ def test_a_real_wheel_is_built_repaired_and_tested_in_a_container(
     container: podman.Image, contained: Python, sdk: Sdk, tmp_path: Path
 ) -> None:
     """``mlir-core``: all of MLIR but the code generators, the profile that is quickest to link."""
-    output, log = tmp_path / "dist", tmp_path / "log"
+    output = tmp_path / "dist"
     before = containers(container)  # of runs that were killed
     command: list[str | Path] = [
         *(sys.executable, "-m", "mlir_release", "wheels", "build", "--json", "--sdk", sdk.root, "--llvm", "mlir-core"),
         *("--python", contained.executable, "--backend", "cibuildwheel", "--output", output),
     ]
-    with log.open("w") as file:
-        done = subprocess.run(
-            container.command(command), env=os.environ | container.environment, cwd=ROOT, stdout=subprocess.PIPE,
-            stderr=file, text=True, check=False,
-        )  # fmt: skip
-    assert done.returncode == 0, log.read_text()[-5000:]
-    (row,) = json.loads(done.stdout)
+    (row,) = json.loads(run(*container.command(command), variables=os.environ | container.environment, cwd=ROOT))
     assert row["cpu_seconds"] > 5  # the container's own time was counted, not cibuildwheel's alone
     (path,) = output.glob("*.whl")
     assert str(path) == row["file"]
@@ -71,10 +65,7 @@ def test_a_wheel_for_all_cpythons_is_built_once_in_a_container(
         *("--backend", "cibuildwheel", "--output", tmp_path / "dist"),
     ]
     environment = os.environ | container.environment | {"PYTHONPATH": str(tmp_path / "installed")}
-    done = subprocess.run(
-        container.command(command), env=environment, cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr[-5000:]
+    run(*container.command(command), variables=environment, cwd=ROOT)
     (path,) = (tmp_path / "dist" / order["target"]).glob("*.whl")
     report = inspect(path)
     assert (report.problems, report.external) == ((), ())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import zipfile
 from dataclasses import dataclass
@@ -18,13 +17,13 @@ from mlir_release.builder.sdk.provision import available_releases, provide_sdk
 from mlir_release.builder.sdk.sources.debian import DebianPackages
 from mlir_release.builder.testing.report import TestOutcome
 from mlir_release.builder.testing.run import run_suites
-from mlir_release.builder.wheels.build import build_wheels, key, project_digest
 from mlir_release.builder.wheels.inspect import inspect
 from mlir_release.builder.wheels.request import WheelRequest
 from mlir_release.ground.python import venv
 from mlir_release.ground.python.pythons import describe, find_pythons
-from mlir_release.ground.storage.cache import cache_directory, locked
-from tests.e2e.real_llvms import real_wheel
+from mlir_release.ground.storage.cache import cache_directory
+from tests.e2e.real_llvms import built_once, real_wheel
+from tests.processes import run
 
 if TYPE_CHECKING:
     from mlir_release.builder.sdk.info import Sdk
@@ -72,12 +71,7 @@ def made(request: pytest.FixtureRequest) -> Made:
     ((release, _),) = releases
     sdk = provide_sdk(release, release, SdkSpec(project="clang"), cache=cache)
     wanted = WheelRequest.of_profile("libclang", sdk=sdk)
-    output = cache / "real-wheels" / f"{key(wanted)}-{project_digest(wanted)[:12]}"
-    with locked(output.with_name(f".{output.name}.lock")):
-        if not list(output.glob("*.whl")):
-            build_wheels(wanted, [], output=output, backend="build")
-    (wheel,) = output.glob("*.whl")
-    return Made(int(release.version.partition(".")[0]), sdk, wheel)
+    return Made(int(release.version.partition(".")[0]), sdk, built_once(wanted, [], cache))
 
 
 def test_it_is_small_and_needs_nothing_but_the_runtimes_of_every_machine(made: Made) -> None:
@@ -109,11 +103,11 @@ def test_it_exports_the_c_api_and_nothing_else(made: Made, tmp_path: Path) -> No
 def test_all_of_upstreams_tests_and_the_smoke_test_are_as_known(made: Made, tmp_path: Path, newest: bool) -> None:
     pythons = sorted(find_pythons(), key=lambda python: tuple(map(int, python.short_version.split("."))))
     python = pythons[-1 if newest else 0].short_version
-    for run in run_suites(made.wheel, sdk=made.sdk, workdir=tmp_path, python=python):
-        bad = [f"{result.name}: {result.message}" for result in run.results if not result.outcome.good]
+    for report in run_suites(made.wheel, sdk=made.sdk, workdir=tmp_path, python=python):
+        bad = [f"{result.name}: {result.message}" for result in report.results if not result.outcome.good]
         assert not bad
-        if run.suite == "bindings":
-            assert run.counts[TestOutcome.PASS] >= TESTS.get(made.major, 100)
+        if report.suite == "bindings":
+            assert report.counts[TestOutcome.PASS] >= TESTS.get(made.major, 100)
 
 
 @pytest.mark.slow  # it builds wheels of MLIR, too
@@ -126,4 +120,4 @@ def test_both_projects_work_in_one_process(made: Made, tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     for parts in ([CLANG, MLIR], [MLIR, CLANG]):
         program.write_text("".join(parts))
-        subprocess.run([environment.python, "-I", program], check=True, cwd=tmp_path)
+        run(environment.python, "-I", program, cwd=tmp_path)

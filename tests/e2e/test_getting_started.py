@@ -6,7 +6,6 @@ Only the address of the pages is another one: a server on loopback stands for Gi
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ from mlir_release.ground.python.cpython import ANY_PYTHON
 from mlir_release.ground.python.pythons import find_pythons
 from tests.code_blocks import Block, in_html, in_markdown, run_blocks
 from tests.paper_forge import PaperForge, make_index, make_manifest
+from tests.processes import run
 from tests.serving import serve
 
 if TYPE_CHECKING:
@@ -135,17 +135,9 @@ def test_each_block_works_as_it_stands(site: Site, source: str, installer: str, 
     assert len(blocks) - len(without) == (source == "docs/getting-started.md")  # and that is run below
     printed = site.run(without, tmp_path / "empty")
     assert any("func.func @add" in text for text in printed)
-    installed = subprocess.run(
-        [
-            tmp_path / "empty" / "mlir-env" / "bin" / "python",
-            "-c",
-            "from importlib.metadata import version as v; print(v('mlir'))",
-        ],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert installed.stdout.strip() == site.version
+    python = tmp_path / "empty" / "mlir-env" / "bin" / "python"
+    installed = run(python, "-c", "from importlib.metadata import version as v; print(v('mlir'))")
+    assert installed.strip() == site.version
 
 
 def test_elsewhere_pip_installs_nothing_and_says_what_the_tutorial_says(site: Site, tmp_path: Path) -> None:

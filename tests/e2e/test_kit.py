@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -119,7 +118,4 @@ def run_cibuildwheel(container: podman.Image, project: Path) -> None:
         "CIBW_DEPENDENCY_VERSIONS": "latest",  # of abi3audit: an index here may not have yet what cibuildwheel pins
     }
     command = container.command([Path(sys.executable).with_name("cibuildwheel"), "--platform", "linux"])
-    done = subprocess.run(
-        command, env=os.environ | container.environment | here, cwd=project, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
+    run(*command, variables=os.environ | container.environment | here, cwd=project)

@@ -251,16 +251,17 @@ def run(
         "actions/setup/mlir-release": TOOLKIT.replace("WHOSE", "main").encode(),
         **{path: (ROOT / path).read_bytes() for name in ACTIONS for path in [f"actions/{name}/action.yml"]},
     }
+    artifacts = workspace / "artifacts"
     with GitHubServer(workspace / "github") as github:
         origin = github.add_repository(REPOSITORY, for_act(files), workflows=("caller.yml",))
         if tag:
             push_tag(origin, workspace / "pusher", tag)
         runner = Runner(github, workspace, github.token())
-        runner.variables = {"COMMANDS": str(workspace / "commands"), "ARTIFACTS": str(workspace / "artifacts-1001")}
+        runner.variables = {"COMMANDS": str(workspace / "commands"), "ARTIFACTS": str(artifacts)}
         for attempt in range(1, attempts + 1):
             runner.variables |= {"GITHUB_RUN_ATTEMPT": str(attempt), "QUOTA_IS_FULL": "1" if attempt == full else ""}
             success = runner.run("caller.yml", tag or "main", {})
-    return success, (workspace / f"run-{attempts}-caller.yml.log").read_text(), workspace / "artifacts-1001"
+    return success, (workspace / f"run-{attempts}-caller.yml.log").read_text(), artifacts
 
 
 def push_tag(origin: Path, checkout: Path, tag: str) -> None:

@@ -21,6 +21,7 @@ from mlir_release.builder.sdk.sources.upstream import read_source
 from mlir_release.ground.python.platforms import SYSTEMS
 from mlir_release.ground.storage.cache import cache_directory
 from tests import upstream_tools
+from tests.processes import run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,12 +59,9 @@ def variables(container: podman.Image, compiler_cache: Path) -> dict[str, str]:
 
 
 def build(container: podman.Image, source: Path, output: Path, compiler_cache: Path, budget: float = 0) -> str:
-    done = subprocess.run(
-        command(container, source, output, budget), cwd=ROOT, text=True, check=False,
-        env=variables(container, compiler_cache), capture_output=True,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-5000:]
-    return done.stdout.strip()
+    return run(
+        *command(container, source, output, budget), variables=variables(container, compiler_cache), cwd=ROOT
+    ).strip()
 
 
 def entries(compiler_cache: Path) -> set[Path]:

@@ -29,6 +29,7 @@ from mlir_release.ground.storage.cache import cache_directory
 from mlir_release.release.model.release_settings import TARGETS_FILE
 from mlir_release.release.rehearsal.world import choose, make_targets, make_upstream
 from tests.github_server import Dispatch, GitHubServer
+from tests.processes import run
 from tests.sigstore.instance import branch_claims, workflow_claims
 from tests.sigstore.services import serve_sigstore
 from tests.workflows.real_actions import USES, RealActions
@@ -91,7 +92,6 @@ class Runner:
     workspace: Path
     token: str
     repository: str = REPOSITORY
-    stand_ins: dict[str, str] = field(default_factory=lambda: dict(STAND_INS))
     folders: dict[str, Path] = field(default_factory=dict)  #: of repositories that are there, by OWNER/NAME@REF
     variables: dict[str, str] = field(default_factory=dict)  #: environment of all steps
     settings: dict[str, str] = field(default_factory=lambda: dict(SETTINGS))  #: variables of the repository
@@ -127,7 +127,10 @@ class Runner:
         :param run_id: of the dispatch; None: a person starts it
         """
         number = len(self.log) + 1
-        self.run_ids.append(self._started(workflow, ref, 1000 + number) if run_id is None else run_id)
+        if run_id is None:
+            now = self.github.clock()
+            run_id = self.github.add_run(self.repository, workflow, ref=ref, event="workflow_dispatch", created=now)
+        self.run_ids.append(run_id)
         checkout = self.workspace / f"run-{number}"
         shutil.rmtree(checkout, ignore_errors=True)
         origin = self.github.repositories[self.repository].git
@@ -198,22 +201,12 @@ class Runner:
         subprocess.run(["git", "clone", "-q", "--branch", "main", str(origin.directory), str(main)], check=True)
         self.folders[f"{self.repository}@main"] = main
 
-    def _started(self, workflow: str, ref: str, run_id: int) -> int:
-        """Let the server list a run that nothing dispatched."""
-        repository, now = self.github.repositories[self.repository], self.github.clock()
-        commit = repository.git.resolve(f"refs/tags/{ref}^{{commit}}") or repository.git.resolve(f"refs/heads/{ref}")
-        repository.runs.append({
-            "id": run_id, "workflow": workflow, "head_branch": ref, "head_sha": commit, "event": "workflow_dispatch",
-            "status": "in_progress", "conclusion": None, "created": now, "updated": now,
-        })  # fmt: skip
-        return run_id
-
     def _clear(self, checkout: Path) -> None:
         """Delete a run's checkout, as GitHub discards its machines: each has an SDK of gigabytes. Logs stay.
 
         Artifacts stay until the run after the next: a dispatched run may download them.
         """
-        for folder in (checkout, self.workspace / "act", *(self.artifacts(run) for run in self.run_ids[-3:-2])):
+        for folder in (checkout, self.workspace / "act", *(self.artifacts(old) for old in self.run_ids[-3:-2])):
             shutil.rmtree(folder, ignore_errors=True)
 
     def artifacts(self, run_id: int) -> Path:
@@ -247,7 +240,7 @@ class Runner:
         if self.real:
             uses |= real.keys() | self.real.replaced.keys()
             variables |= self.real.environment(run_id)
-        mapped = [f"{use}={real.get(use) or stand_ins / self.stand_ins[use.partition('@')[0]]}" for use in sorted(uses)]
+        mapped = [f"{use}={real.get(use) or stand_ins / STAND_INS[use.partition('@')[0]]}" for use in sorted(uses)]
         mapped += [f"{use}={folder}" for use, folder in self.folders.items()]
         return [
             str(go_tool.provide("act")), "workflow_dispatch", "--workflows", f".github/workflows/{workflow}",
@@ -317,12 +310,9 @@ def install_from_pages(runner: Runner, tag: str) -> str:
     environment = venv.create(runner.workspace / "clean", python.executable)
     page = f"{runner.github.pages.address(runner.repository)}snapshots/latest/"
     environment.install("-f", page, "mlir>=20200101")
-    done = subprocess.run(
-        [environment.python, "-I", "-c", FIRST_PROGRAM], capture_output=True, text=True, check=True,
-        env=environment.variables(),
-    )  # fmt: skip
-    assert tag in done.stdout
-    return done.stdout.strip()
+    printed = run(environment.python, "-I", "-c", FIRST_PROGRAM, variables=environment.variables())
+    assert tag in printed
+    return printed.strip()
 
 
 def main() -> None:
