@@ -82,7 +82,7 @@ def test_the_names_in_stubs_are_known(installed: VirtualEnvironment, tmp_path: P
     shutil.copytree(installed.site_packages() / "mlir", tmp_path / "mlir")
     options = ("--config-file=", "--namespace-packages", "--explicit-package-bases", "--output=json")
     mypy = Path(sys.executable).with_name("mypy")
-    command = [mypy, *options, "--python-executable", installed.python, "-p", "mlir"]
+    command: list[str | Path] = [mypy, *options, "--python-executable", installed.python, "-p", "mlir"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     findings = [json.loads(line) for line in done.stdout.splitlines()]
     assert findings
