@@ -233,10 +233,18 @@ def test_what_nobody_signed_is_not_uploaded(stage: SignedStage) -> None:
     assert stage.names() == set()
 
 
-def test_what_another_run_signed_is_not_uploaded(stage: SignedStage) -> None:
+@pytest.mark.parametrize(
+    ("what", "claims"),
+    [
+        ("it was signed for another repository", {"repository": "octo/fork"}),
+        ("it was signed for another release", {"tag": "snapshot-20261120.02"}),
+        ("it was signed for another commit of the tag", {"commit": "e" * 40}),
+    ],
+)
+def test_what_another_run_signed_is_not_uploaded(stage: SignedStage, what: str, claims: dict[str, str]) -> None:
     stage.build()
-    stage.sign(stage.wheel, tag="snapshot-20261120.02")
-    assert "it was signed for another release" in refusal(stage.upload)
+    stage.sign(stage.wheel, **claims)
+    assert what in refusal(stage.upload)
     assert stage.names() == set()
 
 

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from mlir_release.ground.errors import NeedsPersonError
 from mlir_release.ground.python.cpython import CPython
 from mlir_release.ground.python.pythons import Python
 from mlir_release.release.index.generate import generate
-from mlir_release.release.transaction.decisions import waive_only
+from mlir_release.release.transaction.decisions import waive, waive_only
+from mlir_release.release.transaction.publish import publish
 from mlir_release.release.transaction.upload import upload
 from mlir_release.use.install import choose
 from tests.refusals import refused
@@ -84,6 +86,21 @@ def test_each_gets_its_file(stage: Stage, tag: str, file: str) -> None:
     python = Python(cpython=cpython, version=f"{cpython.major}.{cpython.minor}.0", executable=Path(sys.executable))
     assert f"-{file}-" in choose(manifest, python, "mlir").filename
     refused(lambda: choose(manifest, replace(python, cpython=CPython.of_tag("cp314t")), "mlir"), "no-fitting-wheel")
+
+
+def test_one_that_it_serves_keeps_it_back_until_a_person_waives_it(stage: Stage) -> None:
+    stage.upload(fill(stage, *SERVED[:2]), tag=TAG)
+    draft = stage.draft(TAG)
+    assert draft.card().lacking_required == ("smoke-mlir-linux-x86_64-cp314",)
+    with pytest.raises(NeedsPersonError, match="cp314: was not run"):
+        publish(draft)
+    waive(stage.forge, TAG, "mlir-linux-x86_64-cp314", "its runner is gone")
+    draft = stage.draft(TAG)
+    assert not draft.card().lacking_tests
+    assert not draft.card().lacking_required
+    manifest = published(stage)
+    assert [wheel.filename for wheel in manifest.wheels][1] == FILE
+    assert [waiver.target for waiver in manifest.waivers] == ["mlir-linux-x86_64-cp314"]
 
 
 def test_a_filter_waives_what_fails_of_one_cpython_only(stage: Stage) -> None:

@@ -16,7 +16,7 @@ from mlir_release.release.forge.checkout import matrix_of_checkout
 from mlir_release.release.model.matrix import Matrix
 from tests.prefix_factory import REVISION
 from tests.refusals import refused
-from tests.release.unit.model.test_assertions import with_assertions
+from tests.release.unit.model.test_targets import with_assertions
 
 if TYPE_CHECKING:
     from mlir_release.release.model.wheel_target import WheelTarget
