@@ -1,4 +1,4 @@
-"""An honest mirror of a signed release, for tests to spoil."""
+"""An honest mirror of a signed release, for tests to spoil, and a program of the attacker's for git to start."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from mlir_release.release.forge.local.forge import LocalForge
 from mlir_release.use.mirror import mirror
 from tests.attacks.hostile_mirror import FILES, Mirror
+from tests.attacks.hostile_repository import SECRETS, Program, make_program
 from tests.release.integration.signed_stage import signed_stage
 
 if TYPE_CHECKING:
@@ -39,3 +40,12 @@ def honest(original: Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("MLIR_RELEASE_TRUST_CONFIG", str(original.trusted_root))
     shutil.copytree(original.root, tmp_path / "mirror", symlinks=True)
     return Mirror(tmp_path / "mirror", original.signer, original.trusted_root, original.stage)
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
+    """The attacker's program, and secrets that it would like to see."""
+    settings = {"GIT_CONFIG_NOSYSTEM": "1", "MLIR_RELEASE_CACHE": str(tmp_path / "cache")}
+    for name, value in (SECRETS | settings).items():
+        monkeypatch.setenv(name, value)
+    return make_program(tmp_path)

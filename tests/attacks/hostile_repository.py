@@ -24,6 +24,11 @@ SECRETS = {
 }
 VALUES = ("ghs_the-token", "export-secret", "database-secret", "header-secret")
 
+HOOKS = (
+    *("commit-msg", "fsmonitor-watchman", "post-checkout", "post-commit", "post-index-change", "post-merge"),
+    *("pre-auto-gc", "pre-commit", "pre-push", "prepare-commit-msg", "reference-transaction"),
+)
+
 
 def git(directory: Path, *args: str, input: bytes | None = None, check: bool = True) -> str:
     """Git as anybody runs it."""
@@ -47,8 +52,15 @@ class Program:
     def forget(self) -> None:
         self.trace.unlink(missing_ok=True)
 
+    def is_started_by(self, directory: Path, *command: str) -> None:
+        """Check that git as anybody runs it does start it, and forget that: else the trap would be none."""
+        git(directory, *command, check=False)
+        assert self.ran, "the trap is none"
+        self.forget()
+
 
 def make_program(folder: Path) -> Program:
+    folder.mkdir(exist_ok=True)
     path, trace = folder / "program", folder / "program-ran"
     path.write_text(f'#!/bin/sh\necho "$0 $*" >>{trace}\nenv >>{trace}\n')
     path.chmod(0o755)
@@ -63,6 +75,22 @@ def record_git(folder: Path) -> tuple[str, Path]:
     fake.write_text(f'#!/bin/sh\n{{ echo "== $*"; env; }} >>{trace}\nexec {real} "$@"\n')
     fake.chmod(0o755)
     return f"{fake.parent}{os.pathsep}{os.environ['PATH']}", trace
+
+
+def link_hooks(folder: Path, program: Program) -> None:
+    """Make a folder of hooks, all of which are the program."""
+    folder.mkdir(exist_ok=True)
+    for event in HOOKS:
+        (folder / event).unlink(missing_ok=True)
+        (folder / event).symlink_to(program.path)
+
+
+def signed(repository: Path, name: str) -> str:
+    """A commit like another one, but with a signature, which a program of git's is to check."""
+    head, _, body = git(repository, "cat-file", "commit", name).partition("\n\n")
+    signature = "gpgsig -----BEGIN PGP SIGNATURE-----\n \n x\n -----END PGP SIGNATURE-----"
+    content = f"{head}\n{signature}\n\n{body}\n".encode()
+    return git(repository, "hash-object", "-t", "commit", "-w", "--stdin", input=content)
 
 
 def lose(repository: Path, name: str) -> None:

@@ -15,15 +15,15 @@ from mlir_release.release.forge.checkout import write_pin
 from mlir_release.release.forge.local.forge import LocalForge
 from tests.attacks.hostile_mirror import Mirror, run
 from tests.attacks.hostile_repository import (
-    SECRETS,
     VALUES,
     Program,
     configure,
     git,
+    link_hooks,
     lose,
-    make_program,
     promise,
     record_git,
+    signed,
 )
 from tests.refusals import refused
 from tests.release.integration.signed_stage import TAG
@@ -33,15 +33,6 @@ from tests.wheel_factory import PYTHON
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-
-
-@pytest.fixture
-def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
-    """The attacker's program, and secrets that it would like to see."""
-    for name, value in SECRETS.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv("MLIR_RELEASE_CACHE", str(tmp_path / "cache"))
-    return make_program(tmp_path)
 
 
 def commands(mirror: Mirror, folder: Path) -> list[tuple[str, ...]]:
@@ -70,20 +61,13 @@ def owe_by_ext(repository: Path, program: Program) -> tuple[str, ...]:
 
 
 def sign(repository: Path, program: Program) -> tuple[str, ...]:
-    content = git(repository, "cat-file", "commit", "main")
-    head, _, body = content.partition("\n\n")
-    signature = "gpgsig -----BEGIN PGP SIGNATURE-----\n \n x\n -----END PGP SIGNATURE-----"
-    signed = f"{head}\n{signature}\n\n{body}\n".encode()
-    made = git(repository, "hash-object", "-t", "commit", "-w", "--stdin", input=signed)
-    git(repository, "update-ref", "refs/heads/main", made)
+    git(repository, "update-ref", "refs/heads/main", signed(repository, "main"))
     configure(repository, "log.showSignature=true", f"gpg.program={program.path}")
     return ("log", "-1", "main")
 
 
 def hook(repository: Path, program: Program) -> tuple[str, ...]:
-    (repository / "hooks").mkdir(exist_ok=True)
-    for event in ("reference-transaction", "post-index-change", "pre-auto-gc", "post-checkout", "fsmonitor-watchman"):
-        (repository / "hooks" / event).symlink_to(program.path)
+    link_hooks(repository / "hooks", program)
     return ("update-ref", "refs/heads/trap", "main")
 
 
@@ -108,10 +92,7 @@ def test_a_forges_folder_runs_no_program(
     honest: Mirror, program: Program, tmp_path: Path, attack: Callable[[Path, Program], tuple[str, ...]]
 ) -> None:
     repository = honest.root / "repository.git"
-    trap = attack(repository, program)
-    git(repository, *trap, check=False)
-    assert program.ran, "the trap is none"
-    program.forget()
+    program.is_started_by(repository, *attack(repository, program))
     for command in commands(honest, tmp_path):
         assert (answer := run(*command)).code != 2 or answer.id, answer.output
         assert not program.ran, (command, program.trace.read_text())
@@ -238,9 +219,7 @@ def checkout(folder: Path, program: Program) -> Path:
 
 def test_a_pin_is_set_without_the_programs_of_a_checkout(program: Program, tmp_path: Path) -> None:
     folder = checkout(tmp_path / "checkout", program)
-    git(folder, "status")
-    assert program.ran
-    program.forget()
+    program.is_started_by(folder, "status")
     write_pin(folder, "c" * 40)
     refused(lambda: write_pin(folder, "d" * 40), "checkout-dirty")
     assert not program.ran
@@ -253,8 +232,6 @@ def test_a_source_trees_commit_is_read_without_its_programs(
     folder = checkout(tmp_path / "source", program)
     (tmp_path / "gitconfig").write_text(f"[gpg]\n\tprogram = {program.path}\n")
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "gitconfig"))
-    git(folder, "log", "-1")
-    assert program.ran
-    program.forget()
+    program.is_started_by(folder, "log", "-1")
     assert find_release("99.1.0", source=folder).commit == git(folder, "rev-parse", "HEAD")
     assert not program.ran

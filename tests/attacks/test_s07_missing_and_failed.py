@@ -92,38 +92,10 @@ def test_a_mirror_of_another_user_keeps_its_demand_for_signatures(yanked: Mirror
 # -- damaged repositories ---------------------------------------------------------------------------------------------
 
 
-def broken_ref(repository: Path) -> None:
-    (repository / "refs" / "heads" / "main").write_text("nonsense\n")
-
-
-def empty_ref(repository: Path) -> None:
-    (repository / "refs" / "heads" / "main").write_text("")
-
-
-def lost_commit(repository: Path) -> None:
-    lose(repository, "main")
-
-
-def lost_tree(repository: Path) -> None:
-    lose(repository, "main^{tree}")
-
-
-def lost_file(repository: Path) -> None:
-    lose(repository, f"main:{YANKS_PATH}")
-
-
 def damaged(repository: Path, name: str) -> None:
     oid = git(repository, "rev-parse", name)
     lose(repository, name)
     (repository / "objects" / oid[:2] / oid[2:]).write_bytes(b"nonsense")
-
-
-def damaged_commit(repository: Path) -> None:
-    damaged(repository, "main")
-
-
-def damaged_file(repository: Path) -> None:
-    damaged(repository, f"main:{YANKS_PATH}")
 
 
 def damaged_list(repository: Path) -> None:
@@ -131,26 +103,29 @@ def damaged_list(repository: Path) -> None:
     (repository / "packed-refs").write_text("nonsense\n")
 
 
-def no_objects(repository: Path) -> None:
-    (repository / "objects").rename(repository / "elsewhere")
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "a broken ref": lambda repository: (repository / "refs/heads/main").write_text("nonsense\n"),
+    "an empty ref": lambda repository: (repository / "refs/heads/main").write_text(""),
+    "a lost commit": lambda repository: lose(repository, "main"),
+    "a lost tree": lambda repository: lose(repository, "main^{tree}"),
+    "a lost file": lambda repository: lose(repository, f"main:{YANKS_PATH}"),
+    "a damaged commit": lambda repository: damaged(repository, "main"),
+    "a damaged file": lambda repository: damaged(repository, f"main:{YANKS_PATH}"),
+    "a damaged list": damaged_list,
+    "no objects": lambda repository: (repository / "objects").rename(repository / "elsewhere"),
+}
 
 
-DAMAGES = [
-    *(broken_ref, empty_ref, lost_commit, lost_tree, lost_file, damaged_commit, damaged_file, damaged_list, no_objects)
-]
-
-
-@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
-def test_a_damaged_forge_loses_no_yank_without_a_word(yanked: Mirror, damage: Callable[[Path], None]) -> None:
-    damage(yanked.root / "repository.git")
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_forge_loses_no_yank_without_a_word(yanked: Mirror, damage: str) -> None:
+    DAMAGES[damage](yanked.root / "repository.git")
     refused(lambda: yanks_of(yanked), "local-forge-failed")
-    commands: tuple[tuple[str, ...], ...] = (("install", "latest", *TRY), ("mirror", f"local:{yanked.root}-copy"))
-    for command in commands:
-        places = ("--forge", yanked.address) if command[0] == "install" else ()
-        if command[0] == "mirror":
-            LocalForge.create(Path(f"{yanked.root}-copy"), {"a": b"1"})
-            command = ("mirror", yanked.address, command[1])
-        answer = run(*command, *places)
+    copy = LocalForge.create(yanked.root.with_name("copy"), {"a": b"1"})
+    for command in (
+        ("install", "latest", *TRY, "--forge", yanked.address),
+        ("mirror", yanked.address, f"local:{copy.root}"),
+    ):
+        answer = run(*command)
         assert (answer.code, answer.id) == (5, "local-forge-failed"), command
 
 

@@ -11,7 +11,7 @@ import pytest
 from mlir_release.ground.git.repository import Git, Signature
 from mlir_release.ground.git.signing import as_asked, own_settings
 from mlir_release.ground.git.trees import commit_tree
-from tests.attacks.hostile_repository import SECRETS, Program, configure, git, make_program
+from tests.attacks.hostile_repository import Program, configure, git, link_hooks
 from tests.integrate.integration.miniature import NOON
 
 if TYPE_CHECKING:
@@ -37,14 +37,6 @@ SETTINGS = [
 pytestmark = pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="NOT ATTACKED: no ssh-keygen")
 
 
-@pytest.fixture
-def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
-    for name, value in SECRETS.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
-    return make_program(tmp_path)
-
-
 def make_key(folder: Path, name: str) -> Path:
     key = folder / name
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(key)], check=True)
@@ -60,9 +52,7 @@ def hostile(folder: Path, program: Program, how: str) -> Path:
     git(repository, "add", ".")
     git(repository, "commit", "--quiet", "-m", "Begin")
     hooks = folder / "hooks"
-    hooks.mkdir()
-    for event in ("post-commit", "pre-commit", "commit-msg", "reference-transaction", "prepare-commit-msg"):
-        (hooks / event).symlink_to(program.path)
+    link_hooks(hooks, program)
     values = {"program": program.path, "key": make_key(folder, "attackers"), "hooks": hooks}
     settings = [setting.format(**values) for setting in SETTINGS]
     if how == "included":
@@ -97,9 +87,7 @@ def test_its_program_and_its_key_are_not_used(
     user = tmp_path / "gitconfig"
     user.write_text(f"[commit]\n\tgpgsign = true\n[gpg]\n\tformat = {kind}\n[user]\n\tsigningkey = {mine}\n")
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(user))
-    git(repository, "commit", "--allow-empty", "-S", "-m", "x", check=False)
-    assert program.ran, "the trap is none"
-    program.forget()
+    program.is_started_by(repository, "commit", "--allow-empty", "-S", "-m", "x")
     signature = as_asked(PLAIN, own_settings(Git(repository)))
     commit = commit_tree(Git(repository), git(repository, "rev-parse", "HEAD^{tree}"), [], "Signed\n", signature)
     assert not program.ran, program.trace.read_text()

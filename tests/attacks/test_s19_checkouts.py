@@ -12,7 +12,7 @@ from mlir_release.ground.errors import ReleaseError
 from mlir_release.ground.git.repository import Git
 from mlir_release.ground.git.trees import merge_commits
 from tests.attacks.hostile_mirror import run
-from tests.attacks.hostile_repository import SECRETS, Program, configure, git, lose, make_program, promise
+from tests.attacks.hostile_repository import Program, configure, git, link_hooks, lose, make_program, promise, signed
 from tests.integrate.integration import miniature
 from tests.loopback import Loopback, Quiet
 from tests.refusals import refused
@@ -22,17 +22,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.fixture
-def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
-    """The attacker's program, and secrets that it would like to see."""
+@pytest.fixture(autouse=True)
+def _persons_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "gitconfig").write_text(
         '[user]\n\tname = m\n\temail = m@example.org\n[protocol "file"]\n\tallow = always\n'
     )
-    for name, value in {**SECRETS, "GIT_CONFIG_GLOBAL": str(tmp_path / "gitconfig")}.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
-    monkeypatch.setenv("MLIR_RELEASE_CACHE", str(tmp_path / "cache"))
-    return make_program(tmp_path)
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "gitconfig"))
 
 
 @pytest.fixture
@@ -79,22 +74,25 @@ def owing(folder: Path, url: str) -> None:
 
 READ = ("cat-file", "blob", "main:file")
 FETCH = ("fetch", "origin")
+CHECKOUT = ("checkout", "--quiet", "--detach", "ours")
+MERGE = ("merge-tree", "--write-tree", "ours", "theirs")
+STATUS = ("status", "--porcelain")
+
+
+def set_up(command: tuple[str, ...], *settings: str) -> Callable[[Path, Program], tuple[str, ...]]:
+    """What needs nothing but settings, which a command of git heeds. ``{}`` is the program."""
+
+    def row(folder: Path, program: Program) -> tuple[str, ...]:
+        configure(folder, *(setting.format(program.path) for setting in settings))
+        return command
+
+    return row
 
 
 def ssh(folder: Path, program: Program) -> tuple[str, ...]:
     owing(folder, "ssh://git@127.0.0.1:1/x")
     configure(folder, f"core.sshCommand={program.path}")
     return READ
-
-
-def ask_pass(folder: Path, program: Program) -> tuple[str, ...]:
-    configure(folder, f"core.askPass={program.path}")
-    return FETCH
-
-
-def helper(folder: Path, program: Program) -> tuple[str, ...]:
-    configure(folder, f"credential.helper={program.path}")
-    return FETCH
 
 
 def helper_of_a_server(folder: Path, program: Program) -> tuple[str, ...]:
@@ -114,28 +112,11 @@ def alternates(folder: Path, program: Program) -> tuple[str, ...]:
 def clean(folder: Path, program: Program) -> tuple[str, ...]:
     configure(folder, f"filter.trap.clean={program.path}", "filter.trap.required=true")
     (folder / "file").write_text("4\n2\n3\n")
-    return ("status", "--porcelain")
-
-
-def smudge(folder: Path, program: Program) -> tuple[str, ...]:
-    configure(folder, f"filter.trap.smudge={program.path}")
-    return ("checkout", "--quiet", "--detach", "ours")
-
-
-def process(folder: Path, program: Program) -> tuple[str, ...]:
-    configure(folder, f"filter.trap.process={program.path}")
-    return ("checkout", "--quiet", "--detach", "ours")
-
-
-def merge(folder: Path, program: Program) -> tuple[str, ...]:
-    configure(folder, f"merge.trap.driver={program.path} %A")
-    return ("merge-tree", "--write-tree", "ours", "theirs")
+    return STATUS
 
 
 def verify(folder: Path, program: Program) -> tuple[str, ...]:
-    head, _, body = git(folder, "cat-file", "commit", "ours").partition("\n\n")
-    signed = f"{head}\ngpgsig -----BEGIN PGP SIGNATURE-----\n \n x\n -----END PGP SIGNATURE-----\n\n{body}\n"
-    made = git(folder, "hash-object", "-t", "commit", "-w", "--stdin", input=signed.encode())
+    made = signed(folder, "ours")
     git(folder, "checkout", "--quiet", "--detach", "ours^")
     configure(folder, f"gpg.program={program.path}", "merge.verifySignatures=true")
     return ("merge", "--quiet", "--ff-only", made)
@@ -189,28 +170,26 @@ def push_inside(folder: Path, program: Program) -> tuple[str, ...]:
 
 
 def hooks(folder: Path, program: Program) -> tuple[str, ...]:
-    events = ("post-checkout", "reference-transaction", "post-index-change", "fsmonitor-watchman", "pre-auto-gc")
-    for event in events:
-        (folder / ".git" / "hooks" / event).symlink_to(program.path)
-    return ("checkout", "--quiet", "--detach", "ours")
+    link_hooks(folder / ".git" / "hooks", program)
+    return CHECKOUT
 
 
 def hooks_elsewhere(folder: Path, program: Program) -> tuple[str, ...]:
-    made = hooks(folder, program)
-    (folder / ".git" / "hooks").rename(folder / "elsewhere")
+    link_hooks(folder / "elsewhere", program)
     configure(folder, f"core.hooksPath={folder / 'elsewhere'}")
-    return made
+    return CHECKOUT
 
 
-def monitor(folder: Path, program: Program) -> tuple[str, ...]:
-    configure(folder, f"core.fsmonitor={program.path}")
-    return ("status", "--porcelain")
-
-
-ROWS = [
-    *(ssh, ask_pass, helper, helper_of_a_server, alternates, clean, smudge, process, merge, verify, show, update),
-    *(update_inside, recurse, fetch_inside, push_inside, hooks, hooks_elsewhere, monitor),
-]
+ROWS = {
+    **{row.__name__: row for row in (ssh, helper_of_a_server, alternates, clean, verify, show, update, update_inside)},
+    **{row.__name__: row for row in (recurse, fetch_inside, push_inside, hooks, hooks_elsewhere)},
+    "ask_pass": set_up(FETCH, "core.askPass={}"),
+    "helper": set_up(FETCH, "credential.helper={}"),
+    "smudge": set_up(CHECKOUT, "filter.trap.smudge={}"),
+    "process": set_up(CHECKOUT, "filter.trap.process={}"),
+    "merge": set_up(MERGE, "merge.trap.driver={} %A"),
+    "monitor": set_up(STATUS, "core.fsmonitor={}"),
+}
 
 #: How a setting comes into the repository's own configuration.
 WAYS = ("its own", "included", "of the work tree", "by a file", "embedded")
@@ -249,17 +228,15 @@ def attempt(folder: Path, command: tuple[str, ...]) -> None:
         Git(folder, lazy=True).run(*command, check=False, **remote_of(command))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.__name__)
-def test_a_setting_starts_no_program(folder: Path, program: Program, row: Callable[..., tuple[str, ...]]) -> None:
+@pytest.mark.parametrize("row", ROWS)
+def test_a_setting_starts_no_program(folder: Path, program: Program, row: str) -> None:
     with asking_for_a_password() as url:
-        if row in (ask_pass, helper, helper_of_a_server):
+        if row in ("ask_pass", "helper", "helper_of_a_server"):
             configure(folder, f"remote.origin.url={url}")
-        command = row(folder, program)
+        command = ROWS[row](folder, program)
         program.forget()
         shutil.copytree(folder, folder.parent / "again", symlinks=True)
-        git(folder, *command, check=False)
-        assert program.ran, "the trap is none"
-        program.forget()
+        program.is_started_by(folder, *command)
         shutil.rmtree(folder)
         (folder.parent / "again").rename(folder)
         attempt(folder, command)
@@ -284,21 +261,9 @@ def test_what_starts_no_program_by_itself_is_told_otherwise_too(
     assert Git(folder).text("config", "--get", asked) == told
 
 
-def upload_pack(folder: Path, program: Program) -> tuple[str, ...]:
-    configure(folder, f"remote.origin.uploadpack={program.path}")
-    return FETCH
-
-
-def receive_pack(folder: Path, program: Program) -> tuple[str, ...]:
-    configure(folder, f"remote.origin.receivepack={program.path}")
-    return ("push", "origin", "main")
-
-
-def proxy(folder: Path, program: Program) -> tuple[str, ...]:
-    configure(
-        folder, "remote.origin.url=git://127.0.0.1:1/x", f"core.gitProxy={program.path}", "protocol.git.allow=always"
-    )
-    return FETCH
+UPLOAD_PACK = set_up(FETCH, "remote.origin.uploadpack={}")
+RECEIVE_PACK = set_up(("push", "origin", "main"), "remote.origin.receivepack={}")
+PROXY = set_up(FETCH, "remote.origin.url=git://127.0.0.1:1/x", "core.gitProxy={}", "protocol.git.allow=always")
 
 
 def own_authority(folder: Path, program: Program) -> tuple[str, ...]:
@@ -307,14 +272,14 @@ def own_authority(folder: Path, program: Program) -> tuple[str, ...]:
     return FETCH
 
 
-@pytest.mark.parametrize("row", [upload_pack, receive_pack, proxy, own_authority], ids=lambda row: row.__name__)
+@pytest.mark.parametrize(
+    "row", [UPLOAD_PACK, RECEIVE_PACK, PROXY, own_authority], ids=["upload", "receive", "proxy", "authority"]
+)
 def test_what_git_can_not_be_told_otherwise_is_refused(
     folder: Path, program: Program, row: Callable[..., tuple[str, ...]]
 ) -> None:
     command = row(folder, program)
-    git(folder, *command, check=False)
-    assert program.ran, "the trap is none"
-    program.forget()
+    program.is_started_by(folder, *command)
     error = refused(lambda: Git(folder).run(*command, remote="origin"), "config-invalid")
     assert "git config --global" in error.remedy
     assert Git(folder).resolve("main"), "it can be read"
@@ -323,8 +288,8 @@ def test_what_git_can_not_be_told_otherwise_is_refused(
 
 def test_missing_objects_are_not_asked_of_such_a_remote(folder: Path, program: Program) -> None:
     owing(folder, str(folder.parent / "inner"))
-    command = (upload_pack(folder, program), READ)[1]
-    refused(lambda: Git(folder, lazy=True).run(*command), "config-invalid")
+    UPLOAD_PACK(folder, program)
+    refused(lambda: Git(folder, lazy=True).run(*READ), "config-invalid")
     assert not program.ran
 
 
@@ -339,9 +304,7 @@ def test_wherever_git_finds_the_setting(folder: Path, program: Program, way: str
     else:
         command = ssh(folder, program)
         elsewhere(folder, way)
-    git(folder, *command, check=False)
-    assert program.ran, "the trap is none"
-    program.forget()
+    program.is_started_by(folder, *command)
     attempt(folder, command)
     (folder / "below").mkdir()
     attempt(folder / "below", command)
@@ -353,7 +316,6 @@ def test_a_persons_own_setting_counts_also_beside_the_repositorys(
     folder: Path, program: Program, way: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     command = ssh(folder, program)
-    (folder.parent / "own").mkdir()
     own = make_program(folder.parent / "own")
     config = folder.parent / "gitconfig"
     if way == "global":
@@ -373,7 +335,6 @@ def test_a_persons_own_setting_counts_also_beside_the_repositorys(
 
 
 def test_a_persons_own_helper_is_asked_and_the_repositorys_is_not(folder: Path, program: Program) -> None:
-    (folder.parent / "own").mkdir()
     own = make_program(folder.parent / "own")
     git(folder, "config", "--global", "credential.http://127.0.0.1.helper", f"!{own.path}")
     with asking_for_a_password() as url:
@@ -385,7 +346,7 @@ def test_a_persons_own_helper_is_asked_and_the_repositorys_is_not(folder: Path, 
 
 
 def test_without_its_driver_a_file_is_merged_as_text(folder: Path, program: Program) -> None:
-    merge(folder, program)
+    ROWS["merge"](folder, program)
     assert merge_commits(Git(folder), "ours", "theirs").conflicts == ("file",)
     git(folder, "switch", "--quiet", "-c", "below", "main")
     (folder / "file").write_text("1\n2\n3\n4\n5\n")
@@ -435,15 +396,10 @@ def test_a_checkout_runs_no_program_in_any_command(
         names |= {"core.editor", "sequence.editor", "gpg.program", "submodule.third_party/llvm.update"}
         for name in names:
             git(place, "config", name, f"!{program.path}" if name.endswith("update") else str(program.path))
-        for event in ("post-checkout", "reference-transaction", "post-index-change", "post-merge", "pre-push"):
-            (top / "hooks").mkdir(exist_ok=True)
-            (top / "hooks" / event).unlink(missing_ok=True)
-            (top / "hooks" / event).symlink_to(program.path)
+        link_hooks(top / "hooks", program)
         (top / "info").mkdir(exist_ok=True)
         (top / "info" / "attributes").write_text("* filter=trap merge=trap diff=trap\n")
-    git(world.checkout, "status", check=False)
-    assert program.ran, "the trap is none"
-    program.forget()
+    program.is_started_by(world.checkout, "status")
     for command in COMMANDS:
         run(*(word.replace("{}", str(world.checkout)) for word in command))
         assert not program.ran, (command, program.trace.read_text())
@@ -452,7 +408,6 @@ def test_a_checkout_runs_no_program_in_any_command(
 def test_recognising_pins_contacts_nobody(folder: Path, program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     """The attack that was found. Not even the person's own ssh is started."""
     ssh(folder, program)
-    (folder.parent / "own").mkdir()
     own = make_program(folder.parent / "own")
     monkeypatch.setenv("GIT_SSH_COMMAND", str(own.path))
     assert run("integrate", "-C", folder, "init", "--print").code != 0
