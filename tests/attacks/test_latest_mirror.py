@@ -1,4 +1,7 @@
-"""A mirror that freezes, goes back or deletes what says which snapshot is the newest. Nothing is installed from it."""
+"""A mirror that freezes, goes back or deletes what says which snapshot is the newest. Nothing is installed from it.
+
+Nor is what says so ever the provenance of a file, or the other way round.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,6 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-import msgspec
 import pytest
 from click.testing import CliRunner
 from msgspec import structs
@@ -27,9 +29,12 @@ from mlir_release.release.model.release_index import (
 )
 from mlir_release.release.model.release_settings import LATEST_BRANCH
 from mlir_release.release.model.yanks import Yank, format_yanks
+from mlir_release.release.provenance.pointer import POINTER_TYPE, Pointer, pointer_policy, verify_pointer
+from mlir_release.release.provenance.policy import SignerPolicy, Subject
+from mlir_release.release.provenance.verify import verify_file
 from tests.attacks.latest_stage import NEW, OLD, LatestStage, digest, latest_stage
 from tests.refusals import check_error, refused
-from tests.sigstore.instance import statement_of
+from tests.sigstore.instance import COMMIT, REPOSITORY, MadeSigstore, branch_claims, statement_of, workflow_claims
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -128,7 +133,7 @@ def test_a_repository_from_before_pointers_is_a_warning_until_one_was_seen(
     release = forge.published(NEW)
     assert release is not None
     found = read_trusted(forge, release, signed_by)
-    before = msgspec.structs.replace(found.manifest, signed_latest=False)
+    before = structs.replace(found.manifest, signed_latest=False)
     old = type(found)(remote=found.remote, manifest=before, signatures=found.signatures, signer=found.signer)
     assert follow_pointer(forge, old, (), signed_by) is old
     assert "has no signed pointer to its newest snapshot" in capsys.readouterr().err
@@ -189,16 +194,6 @@ def test_the_pointer_of_another_repository_is_refused(stage: LatestStage) -> Non
     other = stage.pointer(OLD, repository="https://github.com/octo/fork")
     stage.put(stage.sign(other.statement()))
     stage.install().installed_nothing("signature-invalid", "it is about https://github.com/octo/fork")
-
-
-def test_the_provenance_of_a_file_is_no_pointer(stage: LatestStage) -> None:
-    stage.copy(until=OLD)
-    manifest = stage.mirror.published(OLD)
-    assert manifest is not None
-    stage.put(stage.signed.bundle("release.json", b"as attest.yml signs manifests, in the run of a release"))
-    stage.install().installed_nothing("signature-invalid", "it was signed in a run on another branch or tag")
-    stage.put(stage.sign(statement_of((OLD, digest(b"")))))  # and if it signed one in a run on main
-    stage.install().installed_nothing("signature-invalid", "what was signed is a statement of another kind")
 
 
 @pytest.mark.parametrize(
@@ -263,7 +258,7 @@ def test_an_index_or_a_quality_that_is_not_the_one_that_the_pointer_names_is_ref
     head = forge.head(LATEST_BRANCH)
     served = {**honest, POINTER_FILE: stage.mirror.read(POINTER_FILE, commit=str(head)), name: forged}
     files = {path: found for path, found in served.items() if found is not None}
-    (forge.repository / "refs" / "heads" / LATEST_BRANCH).unlink()
+    delete_branch(forge)
     forge.commit(LATEST_BRANCH, expected=None, files=files, message="x\n", base=forge.head("main"))
     refused(lambda: read_index(forge, signed_by), "tampered", name)
     arguments = ["release", "latest", "--forge", f"local:{forge.root}", "--signed-by", stage.signed.url]
@@ -297,3 +292,63 @@ def test_who_names_a_tag_needs_no_pointer(stage: LatestStage) -> None:
     done = CliRunner().invoke(app, [*words, "--python", sys.executable])
     assert done.exit_code == 0, done.output
     assert stage.installed[-1] == OLD
+
+
+# -- pointers and provenance -------------------------------------------------------------------------------------------
+
+URL = f"https://github.com/{REPOSITORY}"
+DIGEST = "1" * 64
+POLICY = SignerPolicy(repository=URL, tag=OLD, commit=COMMIT)
+POINTER = Pointer(
+    repository=URL,
+    tag=OLD,
+    commit=COMMIT,
+    manifest=DIGEST,
+    issued="2026-11-20T12:00:00Z",
+    expires="2026-12-04T12:00:00Z",
+)
+
+
+@pytest.fixture(scope="module")
+def sigstore() -> MadeSigstore:
+    return MadeSigstore()
+
+
+def is_no_provenance(sigstore: MadeSigstore, bundle: bytes, name: str) -> None:
+    subject = Subject(name=name, sha256=DIGEST)
+    refused(lambda: verify_file(subject, bundle, POLICY, sigstore.trust()), "signature-invalid")
+
+
+def is_no_pointer(sigstore: MadeSigstore, bundle: bytes, said: str) -> None:
+    refused(lambda: verify_pointer(bundle, pointer_policy(URL, "main"), sigstore.trust()), "signature-invalid", said)
+
+
+@pytest.mark.parametrize("name", ["release.json", "mlir-1-py3-none-any.whl", OLD])
+def test_a_pointer_is_accepted_as_the_provenance_of_no_file(sigstore: MadeSigstore, name: str) -> None:
+    bundle = sigstore.bundle(POINTER.statement(), branch_claims())
+    assert verify_pointer(bundle, pointer_policy(URL, "main"), sigstore.trust()) == POINTER
+    is_no_provenance(sigstore, bundle, name)
+
+
+@pytest.mark.parametrize("name", ["release.json", "mlir-1-py3-none-any.whl"])
+def test_nor_would_be_one_that_the_run_of_a_release_signed_about_that_very_file(
+    sigstore: MadeSigstore, name: str
+) -> None:
+    statement = statement_of((name, DIGEST), predicate_type=POINTER_TYPE)
+    is_no_provenance(sigstore, sigstore.bundle(statement, workflow_claims(OLD)), name)
+
+
+def test_the_provenance_of_a_file_is_accepted_as_no_pointer_wherever_it_was_signed(sigstore: MadeSigstore) -> None:
+    statement = statement_of((OLD, DIGEST))
+    elsewhere = sigstore.bundle(statement, workflow_claims(OLD))
+    is_no_pointer(sigstore, elsewhere, "it was signed in a run on another branch or tag")
+    here = sigstore.bundle(statement, branch_claims())
+    is_no_pointer(sigstore, here, "what was signed is a statement of another kind")
+
+
+def test_a_pointer_whose_signature_is_changed_is_refused(sigstore: MadeSigstore) -> None:
+    mixed = json.loads(sigstore.bundle(POINTER.statement(), branch_claims()))
+    other = json.loads(sigstore.bundle(statement_of((OLD, DIGEST)), branch_claims()))
+    mixed["dsseEnvelope"]["payload"] = other["dsseEnvelope"]["payload"]
+    said = "its signature, or the record of it in the transparency log, does not verify"
+    is_no_pointer(sigstore, json.dumps(mixed).encode(), said)

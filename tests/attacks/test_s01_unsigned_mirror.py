@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 import venv
 from pathlib import Path
@@ -14,7 +12,6 @@ import pytest
 
 from mlir_release.release.forge.local.forge import LocalForge
 from tests.attacks.hostile_mirror import FILES, Mirror, run
-from tests.documents import read_yaml
 from tests.release.integration.signed_stage import TAG
 from tests.release_stage import make_stage
 from tests.targets_factory import make_row, make_targets
@@ -24,7 +21,6 @@ if TYPE_CHECKING:
     from tests.release_stage import Stage
 
 WAYS = ("--signed-by", "--trusted-root", "both")
-ACTION = Path(__file__).parents[2] / "actions" / "setup-mlir" / "action.yml"
 NUMBERED = "llvm-22.1.8.01"
 
 
@@ -127,22 +123,6 @@ def test_nothing_that_nobody_signed_goes_to_pypi(
     assert (answer.code, answer.id) == (6, "provenance-missing")
     assert "the release says that it is not signed, and it has to be" in str(answer.error)
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_the_action_hands_over_who_must_have_signed(tmp_path: Path, way: str) -> None:
-    (step,) = (s for s in read_yaml(ACTION)["runs"]["steps"] if s.get("id") == "install")
-    program = tmp_path / "mlir-release-install" / "bin" / "mlir-release"
-    program.parent.mkdir(parents=True)
-    program.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
-    program.chmod(0o755)
-    given = {"SIGNED_BY": "https://github.com/o/n"} if way != "--trusted-root" else {}
-    given |= {"TRUSTED_ROOT": "a root.jsonl"} if way != "--signed-by" else {}
-    values = {**dict.fromkeys(step["env"], ""), "TAG": TAG, "RUNNER_TEMP": str(tmp_path), "PATH": os.environ["PATH"]}
-    done = subprocess.run(["bash", "-eo", "pipefail", "-c", step["run"]], env=values | given, capture_output=True)
-    words = done.stdout.decode().splitlines()
-    handed = {name: words[words.index(name) + 1] for name in ("--signed-by", "--trusted-root") if name in words}
-    assert list(handed.values()) == list(given.values())
 
 
 # -- what is asked for, and what is said -------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from mlir_release.release.forge.local.forge import LocalForge
 from mlir_release.release.transaction import decisions
 from mlir_release.use.mirror import mirror
 from tests.attacks.hostile_mirror import FILES, Answer, Mirror, run
+from tests.refusals import check_error
 from tests.release.integration.signed_stage import REPORT, TAG
 from tests.release_stage import NOW, make_stage
 from tests.targets_factory import make_row, make_targets
@@ -27,6 +28,8 @@ from tests.wheel_factory import TAG as OTHER_TAG
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from mlir_release.ground.errors import ReleaseError
+
 EVIL = "mlir-99999999.9-py3-none-any.whl"
 
 
@@ -35,22 +38,21 @@ def copy(source: Mirror, root: Path, *options: str) -> tuple[Answer, LocalForge]
     return run("mirror", source.address, f"local:{root}", *options), destination
 
 
-def replace(mirror: Mirror, suffix: str) -> str:
-    """Replace the one file whose name ends so; the forge's record says what it is now."""
-    name = mirror.wheel.name + suffix
-    mirror.put(name, b'{"a": 1}')
-    return name
+def is_not_copied(
+    source: Mirror, root: Path, id: str = "release-tampered", said: str = "'s release.json says"
+) -> ReleaseError:
+    """Check that nothing of a mirror is copied by whoever asks for its signatures, and return the error."""
+    answer, destination = copy(source, root, *source.named["both"])
+    assert answer.code == (5 if id == "forge-damaged" else 6)
+    assert (destination.tags(), destination.releases()) == ([], [])
+    return check_error(answer.error, id, said)
 
 
 @pytest.mark.parametrize("suffix", ["", ".metadata"])
 def test_a_file_that_is_not_the_manifests_is_not_copied(honest: Mirror, tmp_path: Path, suffix: str) -> None:
-    name = replace(honest, suffix)
-    answer, destination = copy(honest, tmp_path / "copy", *honest.named["both"])
-    assert (answer.code, answer.id) == (6, "release-tampered")
-    assert "'s release.json says" in str(answer.error)
-    assert answer.error is not None
-    assert name in answer.error.why
-    assert (destination.tags(), destination.releases()) == ([], [])
+    name = honest.wheel.name + suffix
+    honest.put(name, b'{"a": 1}')
+    assert name in is_not_copied(honest, tmp_path / "copy").why
     rows = json.loads(run("verify", TAG, "--forge", honest.address, *honest.named["both"], "--json").output)["files"]
     assert [row["error"]["error"] for row in rows if row["name"] == name] == ["release-tampered"]
 
@@ -59,11 +61,8 @@ def test_a_file_whose_record_lies_is_not_copied(honest: Mirror, tmp_path: Path) 
     """The record has the manifest's digest, and the file other bytes of the same length."""
     content = honest.wheel.read_bytes()
     honest.wheel.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    answer, destination = copy(honest, tmp_path / "copy", *honest.named["both"])
-    assert (answer.code, answer.id) == (5, "forge-damaged")
-    assert destination.published(TAG) is None
-    answer = run("verify", TAG, "--forge", honest.address, *honest.named["both"])
-    assert answer.code == 5
+    is_not_copied(honest, tmp_path / "copy", "forge-damaged", "")
+    assert run("verify", TAG, "--forge", honest.address, *honest.named["both"]).code == 5
     install = ("install", TAG, "--forge", honest.address, "--python", sys.executable, "--dry-run")
     assert run(*install, *honest.named["both"]).id == "forge-damaged"
 
@@ -79,29 +78,18 @@ def test_a_file_whose_record_lies_is_not_copied(honest: Mirror, tmp_path: Path) 
     ],
 )
 def test_what_lies_beside_a_wheel_must_be_made_from_its_signature(
-    honest: Mirror,
-    tmp_path: Path,
-    name: str,
-    id: str,
-    said: str,
+    honest: Mirror, tmp_path: Path, name: str, id: str, said: str
 ) -> None:
     honest.put(name if name.startswith("smoke") else honest.wheel.name + name, b'{"a": 1}')
-    answer, destination = copy(honest, tmp_path / "copy", *honest.named["both"])
-    assert (answer.code, answer.id) == (6, id)
-    assert said in str(answer.error)
-    assert destination.published(TAG) is None
+    assert said in str(is_not_copied(honest, tmp_path / "copy", id, ""))
 
 
 def test_every_file_that_nothing_lists_is_named_and_none_is_copied(honest: Mirror, tmp_path: Path) -> None:
     added = [EVIL, f"{EVIL}.sigstore.json", "setup.exe", f"{honest.wheel.name}.asc"]
     for name in added:
         honest.put(name, b"evil")
-    answer, destination = copy(honest, tmp_path / "copy", *honest.named["both"])
-    assert (answer.code, answer.id) == (6, "release-tampered")
-    assert "'s release.json says" in str(answer.error)
-    assert answer.error is not None
-    assert all(f"it does not list {name}" in answer.error.why for name in added)
-    assert (destination.tags(), destination.releases()) == ([], [])
+    error = is_not_copied(honest, tmp_path / "copy")
+    assert all(f"it does not list {name}" in error.why for name in added)
     answer = run("verify", TAG, "--forge", honest.address, *honest.named["both"], "--json")
     refused = [row["name"] for row in json.loads(answer.output)["files"] if row["result"] == "refused"]
     assert (answer.code, refused) == (6, sorted(added))
@@ -111,10 +99,7 @@ def test_a_file_of_the_release_that_is_gone_is_named(honest: Mirror, tmp_path: P
     name = honest.wheel.name
     honest.wheel.unlink()
     honest.record(lambda data: data["assets"].pop(name))
-    answer, destination = copy(honest, tmp_path / "copy", *honest.named["both"])
-    assert (answer.code, answer.id) == (6, "release-tampered")
-    assert "'s release.json says" in str(answer.error)
-    assert (destination.tags(), destination.releases()) == ([], [])
+    is_not_copied(honest, tmp_path / "copy")
 
 
 def test_an_unlisted_wheel_is_refused_where_nothing_is_signed(honest: Mirror, tmp_path: Path) -> None:
@@ -149,10 +134,7 @@ def test_a_bundle_that_would_fill_the_memory_is_not_read(honest: Mirror, tmp_pat
     name, size = f"{honest.wheel.name}.sigstore.json", 3_000_000_000
     os.truncate(honest.folder / name, size)  # a hole: it takes no space on the disk
     honest.record(lambda data: data["assets"][name].update(size=size))
-    answer, destination = copy(honest, tmp_path / "copy", *honest.named["both"])
-    assert (answer.code, answer.id) == (6, "release-tampered")
-    assert "is larger than such a file can be" in str(answer.error)
-    assert destination.published(TAG) is None
+    assert "is larger than such a file can be" in str(is_not_copied(honest, tmp_path / "copy", said=""))
     install = ("install", TAG, "--forge", honest.address, "--python", sys.executable, "--dry-run")
     assert "is larger than such a file can be" in str(run(*install, *honest.named["both"]).error)
 
@@ -172,9 +154,8 @@ def test_a_signed_wheel_of_another_release_is_refused(honest: Mirror, tmp_path: 
         ("install", TAG, "--forge", honest.address, "--python", sys.executable, "--dry-run"),
     ):
         assert "it was signed for another release" in str(run(*command, *honest.named["both"]).error)
-    answer, destination = copy(honest, tmp_path / "copy", *honest.named["both"])
-    assert (answer.id, destination.releases()) == ("signature-invalid", [])
-    assert "it was signed for another release" in str(answer.error)
+    error = is_not_copied(honest, tmp_path / "copy", "signature-invalid", "")
+    assert "it was signed for another release" in str(error)
 
 
 def test_the_manifest_of_another_release_is_refused(honest: Mirror, tmp_path: Path) -> None:
@@ -218,10 +199,7 @@ def test_a_tag_that_says_something_else_is_not_copied(
         lines = [line for line in tag.message.splitlines() if not line.startswith(change[0])]
         message = "\n".join([*lines, ": ".join(change)]) + "\n"
         LocalForge(honest.root).create_tag(TAG, tag.commit, message)
-    answer, destination = copy(honest, tmp_path / "copy", *honest.named["both"])
-    assert (answer.code, answer.id) == (6, "release-tampered")
-    assert "'s release.json says" in str(answer.error)
-    assert (destination.tags(), destination.releases()) == ([], [])
+    is_not_copied(honest, tmp_path / "copy")
     rebuild = ("wheels", "rebuild", TAG, f"mlir-linux-x86_64-{PYTHON}", "--forge", honest.address)
     answer = run(*rebuild, *honest.named["both"], "-o", str(tmp_path / "rebuilt"))
     assert answer.id == ("tag-missing" if change is None else "release-tampered")
@@ -244,15 +222,20 @@ def test_a_tag_names_no_address_that_a_downstream_would_install_from() -> None:
 # -- honest releases ---------------------------------------------------------------------------------------------------
 
 
+def digests(forge: LocalForge, tag: str) -> dict[str, str]:
+    """Of the files of a release."""
+    release = forge.published(tag)
+    assert release is not None
+    return {asset.name: asset.sha256 for asset in release.assets}
+
+
 def test_a_signed_release_is_copied_whole(honest: Mirror, tmp_path: Path) -> None:
     answer, destination = copy(honest, tmp_path / "copy", *honest.named["both"])
     assert answer.code == 0
     assert f"signed by {honest.signer}" in answer.output
-    ours, theirs = (forge.published(TAG) for forge in (LocalForge(honest.root), destination))
-    assert ours is not None
-    assert theirs is not None
-    assert [(a.name, a.sha256) for a in theirs.assets] == [(a.name, a.sha256) for a in ours.assets]
-    assert len(ours.assets) == 10
+    ours = digests(LocalForge(honest.root), TAG)
+    assert digests(destination, TAG) == ours
+    assert len(ours) == 10
 
 
 def test_waivers_and_reports_that_no_row_names_are_copied(tmp_path: Path) -> None:
@@ -271,13 +254,10 @@ def test_waivers_and_reports_that_no_row_names_are_copied(tmp_path: Path) -> Non
     assert [waiver.target for waiver in done.manifest.waivers] == [f"mlir-linux-x86_64-{OTHER_PYTHON}"]
     there = LocalForge.create(tmp_path / "copy", FILES, clock=lambda: NOW)
     mirror(stage.forge, there)
-    ours, theirs = stage.forge.published(OTHER_TAG), there.published(OTHER_TAG)
-    assert ours is not None
-    assert theirs is not None
-    assert [(a.name, a.sha256) for a in theirs.assets] == [(a.name, a.sha256) for a in ours.assets]
-    names = {asset.name for asset in ours.assets}
-    assert len([name for name in names if name.startswith("waiver-")]) == 2
-    assert f"smoke-mlir-core-linux-x86_64-{PYTHON}.tests.json" in names
+    ours = digests(stage.forge, OTHER_TAG)
+    assert digests(there, OTHER_TAG) == ours
+    assert len([name for name in ours if name.startswith("waiver-")]) == 2
+    assert f"smoke-mlir-core-linux-x86_64-{PYTHON}.tests.json" in ours
 
 
 @pytest.mark.parametrize("text", [b"never mind", b'"}'])

@@ -235,6 +235,16 @@ def test_the_label_of_issues_that_people_have_closed_stays(github: GitHubServer)
     assert github.repositories[REPOSITORY].issues[0]["labels"] == ["release-target"]
 
 
+def publish_release(github: GitHubServer) -> GitHubForge:
+    """A release that people have published."""
+    forge = forge_of(github)
+    head = forge.head("main")
+    assert head is not None
+    forge.create_tag("v1", head, "v1\n")
+    forge.publish(forge.create_draft("v1", title="v1", body="", prerelease=False))
+    return forge
+
+
 def test_a_dry_run_says_what_would_go(github: GitHubServer) -> None:
     ask_until(github, "DELETE", "/labels/")
     before = refs(github)
@@ -251,21 +261,14 @@ def test_a_dry_run_says_what_would_go(github: GitHubServer) -> None:
 def test_a_repository_that_people_use_is_refused(
     github: GitHubServer, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    forge = forge_of(github)
-    head = forge.head("main")
-    assert head is not None
-    forge.create_tag("v1", head, "v1\n")
-    forge.publish(forge.create_draft("v1", title="v1", body="", prerelease=False))
+    publish_release(github)
     for name, value in github.environment(REPOSITORY, github.token("job")).items():
         monkeypatch.setenv(name, value)
     refused(lambda: run(command, "--forge", f"github:{REPOSITORY}"), "release-unsuitable")
 
 
 def test_a_repository_with_releases_is_spared_unless_told(github: GitHubServer) -> None:
-    forge, head = forge_of(github), forge_of(github).head("main")
-    assert head is not None
-    forge.create_tag("v1", head, "v1\n")
-    forge.publish(forge.create_draft("v1", title="v1", body="", prerelease=False))
+    forge = publish_release(github)
     refused(lambda: check_scratch(forge), "release-unsuitable")
     check_scratch(forge, anyway=True)
     assert ask(github)["transaction"][0] == "ok"
@@ -293,11 +296,7 @@ def test_the_answers_of_all_jobs_make_one_table(tmp_path: Path, monkeypatch: pyt
     (row,), _ = run("runner", label, "--output", str(answers / f"{label}.json"))
     assert "the toolkit runs on CPython 3." in row["text"]
     (answers / "github.json").write_text(json.dumps([{"check": "draft", "level": "ok", "text": "fine", "remedy": ""}]))
-    digest = (
-        outputs.read_text().split("=", 1)[1].strip()
-        if "=" in outputs.read_text()
-        else outputs.read_text().split("\n")[1]
-    )
+    digest = outputs.read_text().splitlines()[1]
     handed = json.dumps({"file-0": f"{label} = {digest}"})
     options = (str(answers), "-C", str(checkout), "--handed-over")
     rows, _ = run("report", *options, handed, "--record", str(tmp_path / "first-run.json"))

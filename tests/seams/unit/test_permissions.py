@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
+from tests.documents import read_yaml
 from tools import permissions
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 SHA = "0" * 40
+#: The jobs that walk LLVM forward.
+WALKING: dict[str, dict[str, Any]] = read_yaml(permissions.FOLDER / "integrate.yml")["jobs"]
 
 
 @pytest.fixture(name="jobs", scope="module")
@@ -190,3 +194,43 @@ def test_options_decide_whether_a_step_is_foreign(tmp_path: Path, step: str, for
     (tmp_path / "w.yml").write_text(json.dumps({"on": "push", "jobs": {"job": {"steps": [{"run": step}]}}}))
     (job,) = permissions.read_jobs(tmp_path)
     assert bool(job.foreign) is foreign
+
+
+# -- the workflow that walks LLVM forward ------------------------------------------------------------------------------
+
+
+def test_of_a_walk_only_the_job_that_runs_no_foreign_code_writes_and_believes_no_file_of_a_probe() -> None:
+    assert [name for name, job in WALKING.items() if "write" in job["permissions"].values()] == ["advance"]
+    assert "secrets." not in yaml.safe_dump([WALKING["plan"], WALKING["probe"]])
+    given = [step.get("with", {}).get("command", "").split() for step in WALKING["advance"]["steps"]]
+    assert [words[0] for words in given if words] == ["start", "gather", "run", "roll"]
+    gathering, running = (next(words for words in given if words[:1] == [name]) for name in ("gather", "run"))
+    assert "--run" in gathering
+    assert "--no-probes" in running
+
+
+def test_the_image_of_probes_has_no_credentials() -> None:
+    assert "credentials" not in WALKING["probe"]["container"]
+    assert "container" not in {*WALKING["plan"], *WALKING["advance"]}
+
+
+def test_the_right_to_write_issues_is_asked_for_by_a_workflow_of_its_own() -> None:
+    """GitHub refuses to start a called workflow whose jobs ask for more than its caller grants."""
+    issue = read_yaml(permissions.FOLDER / "roll.yml")
+    assert not [name for name, job in WALKING.items() if "issues" in job["permissions"]]
+    assert [job["permissions"] for job in issue["jobs"].values()] == [{"issues": "write"}]
+    assert "secrets." not in yaml.safe_dump(issue)
+
+
+def test_every_job_that_heeds_the_roller_sees_its_variable() -> None:
+    environment = read_yaml(permissions.FOLDER / "integrate.yml")["env"]
+    assert environment["MLIR_RELEASE_ROLL"] == "${{ vars.MLIR_RELEASE_ROLL }}"
+    commands = [
+        step["with"]["command"].split()
+        for job in WALKING.values()
+        for step in job["steps"]
+        if step.get("uses", "").endswith("/actions/integrate")
+    ]
+    heeding = {words[0] for words in commands if "--roll" in words}
+    assert heeding == {"plan", "start", "run"}
+    assert {words[0] for words in commands} - heeding == {"probe", "gather", "roll"}

@@ -64,6 +64,14 @@ class PluginEnvironment:
         command = [str(self.python), "-m", "mlir_release", *words]
         return subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False)
 
+    def refuses(self, *words: str) -> str:
+        """Check that a command ends with one error of a plug-in. Returns what it says."""
+        done = self.run(*words)
+        assert done.returncode == 3
+        assert "error[plugin-unusable]" in done.stderr
+        assert "Traceback" not in done.stderr
+        return done.stderr
+
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> PluginEnvironment:
@@ -100,43 +108,33 @@ def test_help_names_the_distribution_and_imports_no_plug_in(environment: PluginE
     ],
 )
 def test_a_clash_is_one_error_and_nobodys_command(environment: PluginEnvironment, command: str, said: str) -> None:
-    done = environment.run(command, "x")
-    assert done.returncode == 3
-    assert "error[plugin-unusable]" in done.stderr
-    assert said in done.stderr
-    assert "uninstall" in done.stderr
-    assert "Traceback" not in done.stderr
+    told = environment.refuses(command, "x")
+    assert said in told
+    assert "uninstall" in told
     assert said in " ".join(environment.run("--help").stdout.split())
 
 
 @pytest.mark.parametrize(
     ("command", "said"),
-    [("broken", "No module named 'no_such_module'"), ("strange", "has no attribute 'HELLO'")],
+    [
+        ("broken", "No module named 'no_such_module'"),
+        ("strange", "has no attribute 'HELLO'"),
+        ("numbered", "it is a module, and no command of click's"),
+    ],
 )
-def test_what_can_not_be_imported_is_one_error_and_other_commands_work(
+def test_what_can_not_be_imported_or_is_no_command_is_one_error_and_other_commands_work(
     environment: PluginEnvironment, command: str, said: str
 ) -> None:
-    done = environment.run(command)
-    assert done.returncode == 3
-    assert "error[plugin-unusable]" in done.stderr
-    assert said in done.stderr
-    assert "Traceback" not in done.stderr
+    assert said in environment.refuses(command)
     assert json.loads(environment.run("matrix", "--json", "-C", str(ROOT)).stdout)["rows"]
-
-
-def test_what_is_no_command_of_clicks_is_said(environment: PluginEnvironment) -> None:
-    done = environment.run("numbered")
-    assert done.returncode == 3
-    assert "error[plugin-unusable]" in done.stderr
 
 
 def test_a_hook_that_can_not_be_imported_is_an_error_of_the_command_that_has_it(tmp_path: Path) -> None:
     environment = PluginEnvironment(tmp_path)
     environment.install("hook", {"hook.py": "1 / 0\n"}, "[mlir_release.pages]\nmine = hook\n")
-    done = environment.run("index", "--help")
-    assert done.returncode == 3
-    assert "mine of hook 1.0 can't be used" in done.stderr
-    assert "ZeroDivisionError" in done.stderr
+    told = environment.refuses("index", "--help")
+    assert "mine of hook 1.0 can't be used" in told
+    assert "ZeroDivisionError" in told
     assert environment.run("rehearsal", "--help").returncode == 0
 
 

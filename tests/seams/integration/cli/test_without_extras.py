@@ -28,8 +28,8 @@ ABOUT_EXTRAS = (
     "--ignore=tests/seams/unit/test_map.py",
     "--ignore=tests/seams/unit/test_doors.py",
     "--ignore=tests/seams/unit/test_floors.py",
-    "--ignore=tests/seams/unit/test_readers.py",
     "--ignore=tests/seams/unit/test_documentation.py",
+    "--deselect=tests/seams/unit/test_one_of_each.py::test_a_file_of_somebody_else_is_opened_in_one_place",
     "--deselect=tests/seams/unit/cli/test_app.py::test_completion_imports_only_the_command_that_is_typed_and_asks_no_forge",
     "--deselect=tests/ground/unit/test_errors.py::test_every_error_of_ours_has_an_id_of_the_table_and_every_id_an_error",
 )

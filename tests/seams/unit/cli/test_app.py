@@ -126,9 +126,12 @@ def commands(group: click.Command, path: tuple[str, ...] = ()) -> list[tuple[tup
     return found
 
 
-@pytest.mark.parametrize(
+each_command = pytest.mark.parametrize(
     ("path", "command"), commands(app), ids=lambda value: " ".join(value) if isinstance(value, tuple) else ""
 )
+
+
+@each_command
 def test_every_command_explains_itself(path: tuple[str, ...], command: click.Command) -> None:
     assert command.help, path
     for parameter in command.params:
@@ -142,9 +145,7 @@ def mistyped(word: str) -> str:
     return f"{start}{last}" if last == end else f"{start}{end}{last}"
 
 
-@pytest.mark.parametrize(
-    ("path", "command"), commands(app), ids=lambda value: " ".join(value) if isinstance(value, tuple) else ""
-)
+@each_command
 def test_every_mistyped_command_and_option_is_answered_with_a_suggestion(
     path: tuple[str, ...], command: click.Command
 ) -> None:
@@ -207,29 +208,6 @@ def test_exit_codes_and_json_errors(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert json.loads(done.stdout)["error"] == "pin-invalid"
     assert "error[pin-invalid]" in done.stderr
-    assert run("pin", "show").stdout == (ROOT / "llvm-project.version").read_text()
-    assert run("no-such-command").returncode == 2
-    assert run("pin").returncode in (0, 2)
-
-
-def test_matrix_forms() -> None:
-    rows = json.loads(run("matrix", "--json", "--only", "os=linux and python=cp312").stdout)
-    assert rows["excluded"] == []
-    assert {row["python"] for row in rows["rows"]} == {"cp312"}
-    github = json.loads(run("matrix", "--github", "--kind", "tests", "--only", "llvm=mlir").stdout)
-    assert {"name", "runner", "suite"} <= set(github["include"][0])
-    assert "mlir-linux-x86_64-cp312" in run("matrix").stdout
-    done = run("matrix", "--only", "platform=linux")
-    assert done.returncode == 2
-    assert "error[option-invalid]" in done.stderr
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="the local forge needs POSIX")
-def test_no_forge(tmp_path: Path) -> None:
-    done = run("matrix", "--missing", "snapshot-20261120.01", "--forge", f"local:{tmp_path}")
-    assert done.returncode == 2
-    assert "error[input-missing]" in done.stderr
-    assert "forge init" in done.stderr
 
 
 def test_a_wheel_with_problems_ends_with_the_verification_code(tmp_path: Path) -> None:

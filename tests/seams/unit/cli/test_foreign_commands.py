@@ -16,9 +16,10 @@ from mlir_release.cli.app import LazyGroup, app
 from mlir_release.cli.options import ForeignCommand
 from mlir_release.ground.programs import process
 from mlir_release.ground.programs.surroundings import starting
+from tests.seams.unit.cli.test_app import commands
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 PACKAGE = Path(process.__file__).parents[2]
 PROGRAM = [sys.executable, "-c", "open('started', 'w')"]
@@ -52,18 +53,7 @@ OURS = {
 }
 
 
-def commands(group: click.Group = app, names: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:
-    context = click.Context(group)
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
-        assert command is not None
-        if isinstance(command, click.Group):
-            yield from commands(command, (*names, name))
-        else:
-            yield " ".join((*names, name)), command
-
-
-COMMANDS = dict(commands())
+COMMANDS = {" ".join(path): command for path, command in commands(app) if not isinstance(command, click.Group)}
 
 
 @pytest.mark.parametrize("way", WAYS)
