@@ -98,7 +98,8 @@ class Selected:
 def selected_stage(
     folder: Path, server: GitHubServer, patch: pytest.MonkeyPatch, *, pythons: Sequence[str] = (OTHER_PYTHON, PYTHON)
 ) -> Selected:
-    """Make it in a folder; commands that are run find it by their environment."""
+    """Make it in a folder, from now on the current one; commands that are run find it by their environment."""
+    patch.chdir(folder)
     upstream = Git(server.add_repository(UPSTREAM, TREE))
     targets = make_targets(
         make_row(), pythons=list(pythons), upstream=f"{server.url}/{UPSTREAM}.git", provenance="none"

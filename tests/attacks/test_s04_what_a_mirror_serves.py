@@ -39,12 +39,16 @@ def copy(source: Mirror, root: Path, *options: str) -> tuple[Answer, LocalForge]
 
 
 def is_not_copied(
-    source: Mirror, root: Path, id: str = "release-tampered", said: str = "'s release.json says"
+    source: Mirror, root: Path, id: str = "release-tampered", said: str = "'s release.json says", *, begun: bool = False
 ) -> ReleaseError:
-    """Check that nothing of a mirror is copied by whoever asks for its signatures, and return the error."""
+    """Check that nothing of a mirror is copied by whoever asks for its signatures, and return the error.
+
+    :param begun: a draft may be there, which nobody sees
+    """
     answer, destination = copy(source, root, *source.named["both"])
     assert answer.code == (5 if id == "forge-damaged" else 6)
-    assert (destination.tags(), destination.releases()) == ([], [])
+    assert destination.published(TAG) is None
+    assert begun or (destination.tags(), destination.releases()) == ([], [])
     return check_error(answer.error, id, said)
 
 
@@ -61,7 +65,7 @@ def test_a_file_whose_record_lies_is_not_copied(honest: Mirror, tmp_path: Path) 
     """The record has the manifest's digest, and the file other bytes of the same length."""
     content = honest.wheel.read_bytes()
     honest.wheel.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    is_not_copied(honest, tmp_path / "copy", "forge-damaged", "")
+    is_not_copied(honest, tmp_path / "copy", "forge-damaged", "", begun=True)
     assert run("verify", TAG, "--forge", honest.address, *honest.named["both"]).code == 5
     install = ("install", TAG, "--forge", honest.address, "--python", sys.executable, "--dry-run")
     assert run(*install, *honest.named["both"]).id == "forge-damaged"
@@ -81,7 +85,7 @@ def test_what_lies_beside_a_wheel_must_be_made_from_its_signature(
     honest: Mirror, tmp_path: Path, name: str, id: str, said: str
 ) -> None:
     honest.put(name if name.startswith("smoke") else honest.wheel.name + name, b'{"a": 1}')
-    assert said in str(is_not_copied(honest, tmp_path / "copy", id, ""))
+    assert said in str(is_not_copied(honest, tmp_path / "copy", id, "", begun=True))
 
 
 def test_every_file_that_nothing_lists_is_named_and_none_is_copied(honest: Mirror, tmp_path: Path) -> None:
@@ -134,7 +138,8 @@ def test_a_bundle_that_would_fill_the_memory_is_not_read(honest: Mirror, tmp_pat
     name, size = f"{honest.wheel.name}.sigstore.json", 3_000_000_000
     os.truncate(honest.folder / name, size)  # a hole: it takes no space on the disk
     honest.record(lambda data: data["assets"][name].update(size=size))
-    assert "is larger than such a file can be" in str(is_not_copied(honest, tmp_path / "copy", said=""))
+    error = is_not_copied(honest, tmp_path / "copy", said="", begun=True)
+    assert "is larger than such a file can be" in str(error)
     install = ("install", TAG, "--forge", honest.address, "--python", sys.executable, "--dry-run")
     assert "is larger than such a file can be" in str(run(*install, *honest.named["both"]).error)
 

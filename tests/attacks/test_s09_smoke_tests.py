@@ -84,8 +84,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> World:
 def world(template: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     """An integrate that has just been started."""
     made = miniature.copy(template.root, tmp_path / "world")
-    for name, value in made.environment().items():
-        monkeypatch.setenv(name, value)
+    made.enter(monkeypatch)
     start(made.open())
     return made
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from tests.release_stage import make_stage
 from tests.sigstore.instance import COMMIT, REPOSITORY, MadeSigstore, statement_of, workflow_claims
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 TAG = "snapshot-20261120.01"
@@ -29,14 +30,20 @@ EVIL = "e" * 64
 SMALL: dict[str, Any] = {"platforms": ("win_amd64",), "pythons": ("cp312",)}
 
 
-def poison(site: Path, **changes: Any) -> None:
-    """Put another digest of a wheel into the archive, with a digest of the row that fits."""
+@contextmanager
+def changing(site: Path) -> Iterator[list[dict[str, str]]]:
+    """The rows of the archive, which are written as they are then."""
     place = site / ARCHIVE_NAME
     data = json.loads(gzip.decompress(place.read_bytes()))
-    (row,) = data["releases"]
-    text = row["manifest"].replace(json.loads(row["manifest"])["wheels"][0]["sha256"], EVIL)
-    row |= {"manifest": text, "sha256": hashlib.sha256(text.encode()).hexdigest()} | changes
+    yield data["releases"]
     place.write_bytes(gzip.compress(json.dumps(data).encode()))
+
+
+def poison(site: Path, **changes: str) -> None:
+    """Put another digest of a wheel into the archive, with a digest of the row that fits."""
+    with changing(site) as (row,):
+        text = row["manifest"].replace(json.loads(row["manifest"])["wheels"][0]["sha256"], EVIL)
+        row |= {"manifest": text, "sha256": hashlib.sha256(text.encode()).hexdigest()} | changes
 
 
 def shown(site: Path) -> str:
@@ -68,12 +75,11 @@ def test_a_row_of_another_publication_is_not_believed(tmp_path: Path) -> None:
     forge = PaperForge()
     forge.add(make_manifest(TAG, **SMALL))
     make_index(forge, tmp_path / "site")
-    place = tmp_path / "site" / ARCHIVE_NAME
-    data = json.loads(gzip.decompress(place.read_bytes()))
-    data["releases"][0]["published_at"] = "2026-11-19T00:00:00Z"
-    place.write_bytes(gzip.compress(json.dumps(data).encode()))
+    with changing(tmp_path / "site") as (row,):
+        row["published_at"] = "2026-11-19T00:00:00Z"
     assert make_index(forge, tmp_path / "site").new == (TAG,)
-    assert gzip.decompress(place.read_bytes()).count(b"2026-11-19T00:00:00Z") == 0
+    with changing(tmp_path / "site") as (row,):
+        assert row["published_at"] != "2026-11-19T00:00:00Z"
 
 
 class Listless(PaperForge):
@@ -118,11 +124,9 @@ def test_a_row_with_the_signed_manifest_of_another_release_is_not_believed(tmp_p
     for tag in (TAG, OLDER):
         sign(forge, made, tag)
     make_index(forge, tmp_path / "site")
-    place = tmp_path / "site" / ARCHIVE_NAME
-    data = json.loads(gzip.decompress(place.read_bytes()))
-    older, newer = sorted(data["releases"], key=lambda row: str(row["tag"]))
-    newer |= {name: older[name] for name in ("manifest", "sha256", "bundle")}
-    place.write_bytes(gzip.compress(json.dumps(data).encode()))
+    with changing(tmp_path / "site") as rows:
+        older, newer = sorted(rows, key=lambda row: row["tag"])
+        newer |= {name: older[name] for name in ("manifest", "sha256", "bundle")}
     assert make_index(forge, tmp_path / "site").new == (TAG,)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 import re
 import subprocess
 import sys
@@ -19,7 +18,7 @@ from hypothesis import strategies as st
 
 from mlir_release.cli.app import LazyGroup, app, main
 from mlir_release.ground.console import Console, console
-from mlir_release.ground.errors import ForgeError, ReleaseError
+from mlir_release.ground.errors import ForgeError
 from mlir_release.ground.foreign import inert, json_text
 
 HOSTILE = (
@@ -200,18 +199,6 @@ def test_a_full_disk_behind_the_output_is_a_machine_error(arguments: list[str]) 
     assert "Exception ignored" not in done.stderr
 
 
-@pytest.mark.skipif(os.name == "nt", reason="NOT TRIED: pipes on Windows")
-def test_a_reader_that_goes_away_ends_it_quietly() -> None:
-    reading, writing = os.pipe()
-    os.close(reading)
-    try:
-        command = [sys.executable, "-m", "mlir_release", "pin", "show", "--json"]
-        done = subprocess.run(command, cwd=ROOT, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
-    finally:
-        os.close(writing)
-    assert (done.returncode, done.stderr) == (141, "")
-
-
 def test_a_broken_pipe_to_another_program_is_no_silent_end(capsys: pytest.CaptureFixture[str]) -> None:
     class Broken(LazyGroup):
         get_command = fails_with(BrokenPipeError(errno.EPIPE, "Broken pipe"))
@@ -237,10 +224,3 @@ def test_only_the_console_prints() -> None:
         if printing.search(re.sub(r'"""[\s\S]*?"""', "", path.read_text(encoding="utf-8")))
     }
     assert {name for name in found if not name.startswith("builder/projects/")} <= elsewhere
-
-
-def test_an_error_has_its_id_as_the_title_of_its_annotation(capsys: pytest.CaptureFixture[str]) -> None:
-    console = Console()
-    console.in_actions = True
-    console.error(ReleaseError("a:b,c\n::d", "50 % of\nit"))
-    assert capsys.readouterr().err.splitlines()[0] == "::error title=a%3Ab%2Cc%0A%3A %3Ad::50 %25 of%0A    it"

@@ -57,7 +57,6 @@ READ_OTHERWISE = [
     ["-cc1", "-triple", "-D", f"-fpass-plugin={PLUGIN}", "x86_64-linux-gnu"],
     ["-cc1", "-mllvm", "-o", f"-fpass-plugin={PLUGIN}", "-fmath-errno"],
     ["-cc1", "-target-feature", "-x", "-load", "-W/evil.so", "-fmath-errno"],
-    ["-cc1", "-ftrapv-handler", "-target-feature", "-load", "-fprofile-sample-use=/evil.so"],
     ["-cc1", "-main-file-name", "@/tmp/evil.rsp", "-fmath-errno"],
     ["-cc1", "-target-feature", "-I", "@/tmp/evil.rsp", "-fmath-errno"],
     ["@/tmp/evil.rsp"],

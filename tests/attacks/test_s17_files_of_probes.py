@@ -51,8 +51,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> World:
     """An integrate that has just been started, and in ``record.json`` what a probe on another machine has found."""
     world = miniature.build(tmp_path_factory.mktemp("probed") / "world", carrier="pin-file", patched=False, small=True)
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in world.environment().items():
-            patch.setenv(name, value)
+        world.enter(patch)
         config = world.checkout / "integrate.toml"
         config.write_text(config.read_text().replace('name = "LLVM"\n', f'name = "LLVM"\n{CONFIG}'))
         (world.checkout / "refresh.sh").write_text(REFRESH)
@@ -75,8 +74,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> World:
 @pytest.fixture
 def world(template: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     made = miniature.copy(template.root, tmp_path / "world")
-    for name, value in made.environment().items():
-        monkeypatch.setenv(name, value)
+    made.enter(monkeypatch)
     return made
 
 
@@ -98,7 +96,10 @@ def walk(world: World) -> JointWalk:
     return open_joint(world.checkout)
 
 
-def nothing_is_known(world: World) -> None:
+def takes_nothing(world: World, folder: Path, jobs: list[RunJob], id: str = "smoke-failed", why: str = "") -> None:
+    """Check that what was sent is refused, and that nothing is known of it."""
+    error = refused(lambda: gather(walk(world), folder, jobs), id)
+    assert why in error.why
     assert walk(world).store.load() == {}
 
 
@@ -168,9 +169,7 @@ def test_a_broken_state_is_shown_without_running_anything(world: World) -> None:
 
 @pytest.mark.parametrize("end", ["failure", "cancelled", "timed_out", None])
 def test_a_good_verdict_counts_only_if_its_job_succeeded(world: World, end: str | None) -> None:
-    error = refused(lambda: gather(walk(world), sent(world), ended(world, end)), "smoke-failed")
-    assert "no probe job ended with an answer" in error.why
-    nothing_is_known(world)
+    takes_nothing(world, sent(world), ended(world, end), why="no probe job ended with an answer")
     assert gather(walk(world), sent(world), ended(world, "success")) == 1
 
 
@@ -178,22 +177,19 @@ def test_a_good_verdict_counts_only_if_its_job_succeeded(world: World, end: str 
 def test_another_verdict_counts_only_if_its_job_failed(world: World, verdict: str) -> None:
     folder = sent(world, verdict=verdict)
     for end in ("success", "cancelled"):
-        refused(partial(gather, walk(world), folder, ended(world, end)), "smoke-failed")
-    nothing_is_known(world)
+        takes_nothing(world, folder, ended(world, end))
     assert gather(walk(world), folder, ended(world, "failure")) == 1
 
 
 def test_the_job_of_another_commit_answers_nothing(world: World) -> None:
     others = [make_job(probe_job(commit), "success") for commit in (world.affecting[0], world.affecting[2])]
-    refused(lambda: gather(walk(world), sent(world), others), "smoke-failed")
-    refused(lambda: gather(walk(world), sent(world), []), "smoke-failed")
-    nothing_is_known(world)
+    takes_nothing(world, sent(world), others)
+    takes_nothing(world, sent(world), [])
 
 
 def test_the_newest_attempt_of_a_job_counts(world: World) -> None:
     name = probe_job(world.affecting[1])
-    jobs = [make_job(name, "failure", minutes=5), make_job(name, "success")]
-    refused(lambda: gather(walk(world), sent(world), jobs), "smoke-failed")
+    takes_nothing(world, sent(world), [make_job(name, "failure", minutes=5), make_job(name, "success")])
     assert gather(walk(world), sent(world), [make_job(name, "failure"), make_job(name, "success", minutes=5)]) == 1
 
 
@@ -225,24 +221,19 @@ def test_a_file_outside_of_those_that_refresh_names_is_refused(world: World, fil
             continue
         refused(partial(with_generated, project.outer, "HEAD", {path: kept}, tables), "input-invalid")
     folder = sent(world, contents={"app.c": {"mode": "100644", "data": "eA=="}})
-    error = refused(lambda: gather(walk(world), folder, ended(world, "success")), "input-invalid")
-    assert "files of [upstream.refresh] does not name it" in error.why
-    nothing_is_known(world)
+    why = "files of [upstream.refresh] does not name it"
+    takes_nothing(world, folder, ended(world, "success"), "input-invalid", why)
 
 
 @pytest.mark.parametrize("mode", ["120000", "160000", "040000", "100664"])
 def test_a_file_that_is_no_plain_one_is_refused(world: World, mode: str) -> None:
     folder = sent(world, contents={"locks/a.lock": {"mode": mode, "data": "eA=="}})
-    error = refused(lambda: gather(walk(world), folder, ended(world, "success")), "input-invalid")
-    assert "mode is" in error.why
-    nothing_is_known(world)
+    takes_nothing(world, folder, ended(world, "success"), "input-invalid", "mode is")
 
 
 def test_a_huge_file_is_refused(world: World) -> None:
     folder = sent(world, contents={"locks/a.lock": {"mode": "100644", "data": "A" * (12 << 20)}})
-    error = refused(lambda: gather(walk(world), folder, ended(world, "success")), "input-invalid")
-    assert "bytes together" in error.why
-    nothing_is_known(world)
+    takes_nothing(world, folder, ended(world, "success"), "input-invalid", "bytes together")
 
 
 def test_a_blob_that_a_record_names_is_not_taken(world: World) -> None:

@@ -43,7 +43,6 @@ COMMANDS = pytest.mark.parametrize(
 def selected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, without_waiting: None) -> Iterator[Selected]:
     with GitHubServer(tmp_path / "github", clock=lambda: NOW) as server:
         made = selected_stage(tmp_path, server, monkeypatch)
-        monkeypatch.chdir(tmp_path)
         files = {LINE: STRICT, "matrices/22.1.toml": LAX}
         made.forge.commit("main", expected=made.forge.head("main"), files=files, message="Begin release lines\n")
         yield made

@@ -384,8 +384,7 @@ def test_a_checkout_runs_no_program_in_any_command(
     template: miniature.World, program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = miniature.copy(template.root, tmp_path / "world")
-    for name, value in world.environment().items():
-        monkeypatch.setenv(name, value)
+    world.enter(monkeypatch)
     monkeypatch.setenv("CI", "1")
     inner = world.checkout / "third_party/llvm"
     for place in (world.checkout, inner):

@@ -16,7 +16,6 @@ if sys.platform != "linux":
     pytest.skip("memory is measured as Linux does", allow_module_level=True)
 
 from mlir_release.cli.app import unexpected
-from mlir_release.ground.documents.digests import sha256_of
 from mlir_release.release.forge.local.forge import LocalForge
 from tests.attacks.bombs import ALLOWED
 from tests.attacks.hostile_mirror import FILES, Answer, Mirror, run
@@ -138,8 +137,7 @@ def test_every_file_of_a_folder_of_releases_is_tried(honest: Mirror) -> None:
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Callable[[Path], None]) -> None:
     world = miniature.build(tmp_path / "world", patched=False, small=True)
-    for name, value in world.environment().items():
-        monkeypatch.setenv(name, value)
+    world.enter(monkeypatch)
     checkout = world.checkout
     branch = git(checkout, "symbolic-ref", "HEAD")
     blob = git(checkout, "rev-parse", "HEAD:integrate.toml")
@@ -207,10 +205,3 @@ def test_the_trees_of_an_llvm(tmp_path: Path, place: str, kind: Callable[[Path],
         ("wheels", "stage", "--sdk", tmp_path / "sdk", "-o", tmp_path / "project"),
     ]
     tried(next(tmp_path.glob(place), tmp_path / place), kind, commands)
-
-
-@pytest.mark.parametrize("kind", [pipe, device], ids=lambda kind: kind.__name__)
-def test_nothing_waits_for_the_digest_of_what_is_no_file(tmp_path: Path, kind: Callable[[Path], None]) -> None:
-    kind(tmp_path / "file")
-    with ending_soon(kind), pytest.raises(OSError, match="not a regular file"):
-        sha256_of(tmp_path / "file")

@@ -2,11 +2,14 @@
 
 tools/rooms.py declares the floors, and nothing else does. Imports inside functions and under ``TYPE_CHECKING`` count,
 too: they tie modules together for the reader as much as the others do.
+
+Somebody else's extra or project comes in by a door, one module whose names stay. The map in README.md names every room.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
@@ -15,12 +18,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from mlir_release.builder.projects import api as for_projects
+from mlir_release.extras import api as for_extras
+from mlir_release.ground.errors import MachineError
+from mlir_release.ground.plugins import DOORS as NAMED
+from mlir_release.ground.plugins import Plugin, load
+from tools import moves
 from tools.rooms import BELOW
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import ModuleType
 
-PACKAGE = Path(__file__).parents[3] / "mlir_release"
+ROOT = Path(__file__).parents[3]
+PACKAGE = ROOT / "mlir_release"
 
 #: The most modules of a folder.
 MOST = 15
@@ -46,19 +57,25 @@ def modules() -> dict[str, Path]:
 def imports(path: Path, known: dict[str, Path]) -> set[str]:
     """The modules of the toolkit that a module imports, wherever in it."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: relative import"
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
-        elif isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        else:
-            continue
+    named = imported(path.read_text(encoding="utf-8"))
+    assert "" not in named, f"{path}: relative import"
+    for module, names in named.items():
         for name in names:
-            if name.startswith("mlir_release."):
-                below = name.removeprefix("mlir_release.")
-                found.add(below if below in known else below.rpartition(".")[0])
+            below = f"{module}.{name}".removeprefix("mlir_release.").removesuffix(".")
+            found.add(below if below in known else below.rpartition(".")[0])
     return found & known.keys()
+
+
+def imported(code: str) -> dict[str, set[str]]:
+    """What code imports of the toolkit: names by module. A whole module has the name "", a relative one is "" itself."""
+    found: dict[str, set[str]] = {}
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.ImportFrom):
+            found.setdefault("" if node.level else str(node.module), set()).update(alias.name for alias in node.names)
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                found.setdefault(alias.name, set()).add("")
+    return {module: names for module, names in found.items() if module.partition(".")[0] in ("", "mlir_release")}
 
 
 MODULES = modules()
@@ -167,3 +184,122 @@ def test_an_upward_import_and_a_circle_would_be_seen(tmp_path: Path) -> None:
     assert not crosses("release.commands.release", "use.find")
     with pytest.raises(CycleError):
         TopologicalSorter({"a": {"b"}, "b": {"a"}}).prepare()
+
+
+# -- the map, and where files are --------------------------------------------------------------------------------------
+
+
+def named_paths() -> list[str]:
+    """The paths in the first column of the map."""
+    section = (ROOT / "README.md").read_text(encoding="utf-8").partition("\n## Map of the repository\n")[2]
+    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    return [path for row in rows for path in re.findall(r"`([^`]+)`", row)]
+
+
+def test_every_room_is_named_once() -> None:
+    rooms = {f"{folder.relative_to(ROOT)}/" for folder in PACKAGE.iterdir() if (folder / "__init__.py").exists()}
+    named = [path for path in named_paths() if path.startswith("mlir_release/") and path.endswith("/")]
+    assert len(rooms) > 6
+    assert sorted(named) == sorted(rooms)
+
+
+def test_every_extra_is_named_where_the_map_leads() -> None:
+    folders = {folder.name for folder in (PACKAGE / "extras").iterdir() if (folder / "__init__.py").exists()}
+    text = (ROOT / "docs" / "extras.md").read_text(encoding="utf-8")
+    assert len(folders) > 5
+    assert {name for name in folders if f"[{name}](" not in text} == set()
+
+
+def test_every_loose_module_is_named() -> None:
+    modules = {str(path.relative_to(ROOT)) for path in PACKAGE.glob("*.py") if not path.name.startswith("__")}
+    assert modules <= set(named_paths())
+
+
+@pytest.mark.parametrize("kind", ["unit", "integration"])
+def test_tests_are_filed_by_room(kind: str) -> None:
+    tests = (ROOT / "tests").glob(f"*/{kind}/**/test_*.py")
+    folders = {path.parent.relative_to(ROOT / "tests").as_posix().replace(f"/{kind}", "") for path in tests}
+    assert len(folders) > 10
+    rooms = {name for name in folders if not name.startswith("seams")}
+    assert [name for name in sorted(rooms) if not (PACKAGE / name).is_dir()] == []
+
+
+def test_every_path_in_the_map_exists() -> None:
+    assert [path for path in named_paths() if not (ROOT / path).exists()] == []
+    assert [path for path in named_paths() if path.endswith("/") and not (ROOT / path).is_dir()] == []
+
+
+def test_every_file_is_where_it_says() -> None:
+    table = {**moves.modules(), **moves.RENAMED}
+    assert len(table) > 250
+    found = {old: moves.find(f"mlir_release/{old}") for old in table}
+    assert [f"{old} -> {new}" for old, new in found.items() if not (ROOT / new).exists()] == []
+
+
+# -- doors -------------------------------------------------------------------------------------------------------------
+
+DOORS = {door.__name__: door for door in (for_extras, for_projects)}
+
+#: Code as outsiders would write it.
+OUTSIDE = {
+    str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
+    for path in sorted((ROOT / "tests" / "made_up" / "sums_release").rglob("*.py"))
+} | {
+    f"{page}, block {number}": block
+    for page in ("docs/extras.md", "docs/projects.md")
+    for number, block in enumerate(
+        re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    )
+}
+
+
+@pytest.mark.parametrize("where", OUTSIDE)
+def test_code_from_outside_comes_in_by_a_door(where: str) -> None:
+    for module, names in imported(OUTSIDE[where]).items():
+        assert module == "" or names <= set(dir(DOORS.get(module))), f"{where} imports {module}"
+
+
+def test_another_way_in_would_be_seen() -> None:
+    assert imported(
+        "import mlir_release.ground.console\nfrom mlir_release.ground.errors import UsageError as U\nimport re\n"
+    ) == {
+        "mlir_release.ground.console": {""},
+        "mlir_release.ground.errors": {"UsageError"},
+    }
+    assert sum(bool({*imported(code)} - {""}) for code in OUTSIDE.values()) >= 4
+
+
+@pytest.mark.parametrize("name", DOORS)
+def test_a_door_has_what_type_checkers_see(name: str) -> None:
+    door = DOORS[name]
+    text = Path(str(door.__file__)).read_text(encoding="utf-8")
+    seen = re.findall(r"^    from (\S+) import (\w+) as \2$", text, re.MULTILINE)
+    assert dir(door) == sorted(each for _, each in seen)
+    for module, each in seen:
+        assert getattr(door, each) is getattr(__import__(module, fromlist=[each]), each)
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        _ = door.nothing
+
+
+@pytest.mark.parametrize(
+    ("line", "door"),
+    [
+        ("from mlir_release.index.site import Shown", for_extras),
+        ("from mlir_release.console import console", for_extras),
+        ("from mlir_release.model.projects import Profile, Project", for_projects),
+        ("import mlir_release.sdk.port", for_projects),
+    ],
+)
+def test_an_import_by_an_old_path_says_where_the_name_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, door: ModuleType
+) -> None:
+    (tmp_path / "an_older_one.py").write_text(f"{line}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(MachineError) as caught:
+        load([Plugin("older", "acme 1.0", "an_older_one", "mlir_release.pages")])
+    assert caught.value.id == "plugin-unusable"
+    assert caught.value.why.endswith(f"promise from {door.__name__}")
+
+
+def test_the_doors_are_named_as_they_are() -> None:
+    assert sorted(NAMED.values()) == sorted(DOORS)

@@ -73,25 +73,16 @@ CODE = 'A = 1\n\nclass C:\n    x: int = 1\n\n    def f(self):\n        return "1
 @pytest.mark.parametrize(
     ("at", "old", "new", "said"),
     [
-        ("m:C.f", '"1"', '"2"', ""),
-        ("m:C.x", "= 1", "= 2", ""),
-        ("m:A", "1", "2", ""),
-        ("m:f", "2", "3", ""),
         ("m:f", "1", "3", "0 times"),
         ("m:C", "1", "3", "2 times"),
         ("m:g", "1", "3", "there is no g"),
         ("m:C.f", "é", "e", "changes no code"),
         ("m:f", "2", "(", "no Python"),
-        ("m.yml", "A = 1", "A = 2", ""),
     ],
 )
-def test_what_applies_and_what_does_not(at: str, old: str, new: str, said: str) -> None:
-    mutant = Mutant("", "", at, old, new, ())
-    if said:
-        with pytest.raises(NotApplicable, match=said):
-            mutant.applied(CODE)
-    else:
-        assert len(mutant.applied(CODE)) == len(CODE)
+def test_what_does_not_apply(at: str, old: str, new: str, said: str) -> None:
+    with pytest.raises(NotApplicable, match=said):
+        Mutant("", "", at, old, new, ()).applied(CODE)
 
 
 # -- the security page: each row of its tables names a test -----------------------------------------------------------

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+import pytest
+
+from tests import npm
 from tests.documents import read_yaml
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -42,6 +46,14 @@ def test_renovate_reads_each_by_default() -> None:
     assert "github-actions" in config["enabledManagers"]
     for path in files():
         assert any(re.search(pattern, path.as_posix()) for pattern in RENOVATE), path
+
+
+@pytest.mark.slow  # 620 packages of npm
+def test_renovates_own_validator_accepts_the_configuration() -> None:
+    command = [*npm.renovate("config-validator"), "--strict", "--no-global", str(ROOT / ".github" / "renovate.json")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Config validated successfully" in done.stdout
 
 
 def test_each_action_is_named_by_commit_and_tag_the_same_everywhere() -> None:

@@ -82,12 +82,8 @@ def test_a_step_that_has_a_time_of_its_own_ends_before_its_job_and_what_it_made_
 
 def test_jobs_with_foreign_code_may_not_write_and_have_no_token() -> None:
     jobs = WORKFLOWS["platform.yml"]["jobs"]
-    for name in FOREIGN:
-        assert jobs[name]["permissions"]["contents"] == "read", name
-    writers = {name for name, job in jobs.items() if job["permissions"].get("contents") == "write"}
-    assert writers == {"fetch", "upload"}
-    assert not writers & set(FOREIGN)
     for name in FOREIGN:  # the plan's matrix orders what they make
+        assert jobs[name]["permissions"]["contents"] == "read", name
         assert "github.token" not in str(jobs[name]), name
 
 

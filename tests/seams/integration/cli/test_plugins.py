@@ -79,7 +79,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> PluginEnvironment:
     made.install("hello", {"hello.py": HELLO}, "[mlir_release.commands]\nhello = hello:hello\n")
     same = "[mlir_release.commands]\npublish = imitator:hello\nrehearsal = imitator:hello\ntwice = imitator:hello\n"
     made.install("imitator", {"imitator.py": "raise SystemExit('imported')\n"}, same)
-    points = "broken = broken:command\nstrange = hello:HELLO\nnumbered = json:tool\ntwice = broken:command\n"
+    points = "broken = broken:command\nstrange = hello:HELLO\nnumbered = json:dumps\ntwice = broken:command\n"
     broken = '"""Fail."""\nimport no_such_module\n'
     made.install("broken", {"broken.py": broken}, f"[mlir_release.commands]\n{points}")
     return made
@@ -119,7 +119,7 @@ def test_a_clash_is_one_error_and_nobodys_command(environment: PluginEnvironment
     [
         ("broken", "No module named 'no_such_module'"),
         ("strange", "has no attribute 'HELLO'"),
-        ("numbered", "it is a module, and no command of click's"),
+        ("numbered", "it is a function, and no command of click's"),
     ],
 )
 def test_what_can_not_be_imported_or_is_no_command_is_one_error_and_other_commands_work(

@@ -25,8 +25,6 @@ UNIT = tuple(f"tests/{room}/unit" for room in ("builder", "ground", "integrate",
 #: Tests of what covers the trunk and its extras: the map, the guides and generated pages, the table of
 #: error ids.
 ABOUT_EXTRAS = (
-    "--ignore=tests/seams/unit/test_map.py",
-    "--ignore=tests/seams/unit/test_doors.py",
     "--ignore=tests/seams/unit/test_floors.py",
     "--ignore=tests/seams/unit/test_documentation.py",
     "--deselect=tests/seams/unit/test_one_of_each.py::test_a_file_of_somebody_else_is_opened_in_one_place",

@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import click
@@ -16,6 +15,7 @@ from click.testing import CliRunner
 
 from mlir_release.cli.app import COMMANDS, app
 from mlir_release.ground.errors import ReleaseError
+from tests.wheel_factory import VERSION, make_wheel
 
 ROOT = Path(__file__).parents[4]
 
@@ -211,14 +211,10 @@ def test_exit_codes_and_json_errors(tmp_path: Path) -> None:
 
 
 def test_a_wheel_with_problems_ends_with_the_verification_code(tmp_path: Path) -> None:
-    wheel = tmp_path / "thing-1.0-py3-none-any.whl"
-    with zipfile.ZipFile(wheel, "w") as archive:
-        archive.writestr("thing-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: thing\nVersion: 1.0\n")
-        archive.writestr("thing-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
-        archive.writestr("thing-1.0.dist-info/RECORD", "thing/missing.py,sha256=x,1\n")
+    wheel = make_wheel(tmp_path, files={f"mlir-{VERSION}.dist-info/WHEEL": b"Tag: a-b\n"})
     done = run("wheels", "inspect", str(wheel))
     assert done.returncode == 6, done.stderr
     assert "problem[" in done.stdout
-    (tmp_path / "broken-1.0-py3-none-any.whl").write_bytes(b"no archive")
-    assert run("wheels", "inspect", str(tmp_path / "broken-1.0-py3-none-any.whl")).returncode == 6
+    wheel.write_bytes(b"no archive")
+    assert run("wheels", "inspect", str(wheel)).returncode == 6
     assert run("wheels", "inspect", str(tmp_path / "none.whl")).returncode == 2
