@@ -67,7 +67,7 @@ def imports(path: Path, known: dict[str, Path]) -> set[str]:
 
 
 def imported(code: str) -> dict[str, set[str]]:
-    """What code imports of the toolkit: names by module. A whole module has the name "", a relative one is "" itself."""
+    """What code imports of the toolkit: names by module. A whole module has the name "", a relative one is ""."""
     found: dict[str, set[str]] = {}
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.ImportFrom):
