@@ -54,7 +54,6 @@ def make_world(root: Path, patch: pytest.MonkeyPatch) -> None:
     git = partial(miniature.git, downstream.checkout, env=os.environ | downstream.environment() | miniature.dated())
     git("commit", "--quiet", "--all", "--message", "Only look for the function")
     git("push", "--quiet")
-    shutil.rmtree(root / "patching")
     (root / "home").mkdir()
     (root / "home" / ".gitconfig").symlink_to(root / "gitconfig")
     enter(root, patch)
