@@ -103,7 +103,7 @@ class Upstream:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        subprocess.run(["git", "init", "-q", "--bare", "--template=", "-b", "main", str(path)], check=True)
+        subprocess.run(["git", "init", "-q", "--bare", "-b", "main", str(path)], check=True)
         self.state = {"scale": "scale", "point": "x", "add": "+", "last": "last", "broken": False, "extra": "a + 1"}
         self.state["bug"] = "7"
         self.commits: dict[str, str] = {}
@@ -350,7 +350,7 @@ def finish(root: Path, up: Upstream, base: str, *, carrier: str, patched: bool) 
     """The world's other repositories, once the upstream has its history; the downstream's pin is ``base``."""
     up.flush()
     for name in ("fork.git", "origin.git"):
-        subprocess.run(["git", "init", "-q", "--bare", "--template=", "-b", "main", str(root / name)], check=True)
+        subprocess.run(["git", "init", "-q", "--bare", "-b", "main", str(root / name)], check=True)
     world = World(root, up.commits, up.affecting)
     _downstream(world, base, carrier=carrier, patched=patched)
     for head in root.rglob("HEAD"):  # a pack is copied faster than a thousand objects
