@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import platform
 import signal
@@ -45,6 +46,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.rest)
         if config.getoption("loadgroup", False) and item.get_closest_marker("spread") is None:
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
+
+
+def pytest_collection_finish() -> None:
+    """Take what was imported and collected out of the collector's sight, which would look at it again and again."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    """Put it back: extension modules complain of what they hold when Python ends."""
+    gc.unfreeze()
 
 
 def _tables(path: Path, name: str) -> list[dict[str, list[str]]]:

@@ -57,7 +57,7 @@ def test_each_has_an_id_of_its_own() -> None:
 
 def test_each_promise_of_the_security_page_has_a_mutant_that_breaks_it() -> None:
     """By the tests: one at least that holds the promise has a mutant that it must notice."""
-    tried = {test for mutant in ALL for test in mutant.tests}
+    tried = {test.partition("[")[0] for mutant in ALL for test in mutant.tests}
     rows = promises(PAGE.read_text(encoding="utf-8"))
     without = [
         promise
